@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Which addresses each domain has, and which domains may talk. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "xwayd.h"
+
+static bool add_addr(struct addr *addrs, unsigned int *n, const struct addr *addr)
+{
+	for (unsigned int i = 0; i < *n; i++)
+		if (!addr_compare(&addrs[i], addr))
+			return true;
+	if (*n == DOMAIN_ADDRS)
+		return false;
+	addrs[(*n)++] = *addr;
+	return true;
+}
+
+static void read_vif_addrs(struct domain *d, char *text)
+{
+	char *rest, *word;
+	struct addr addr;
+
+	for (word = strtok_r(text, " \t\n", &rest); word; word = strtok_r(NULL, " \t\n", &rest)) {
+		char *slash = strchr(word, '/');
+		const char *wrong;
+
+		/* One address may be written as a network of one. */
+		if (slash && (!strcmp(slash, "/32") || !strcmp(slash, "/128")))
+			*slash = '\0';
+		wrong = addr_parse(word, &addr);
+		if (wrong)
+			log_notice("%s: '%.64s' of its vif %s, left out", domain_label(d), word,
+				   wrong);
+		else if (!add_addr(d->vif, &d->n_vif, &addr))
+			log_warn("%s: more than %d addresses, the others are left out",
+				 domain_label(d), DOMAIN_ADDRS);
+	}
+}
+
+/*
+ * Only nodes that domain 0 owns: the frontend's directory, with its "backend",
+ * is the guest's own, and it could point to anywhere. For a backend in another
+ * domain libxl keeps a copy below /libxl.
+ */
+static const char * const vif_dirs[] = {
+	"/local/domain/0/backend/vif/%u",
+	"/libxl/%u/device/vif",
+};
+
+static bool read_vif(struct xwayd *x, struct domain *d, const char *dir, const char *vif)
+{
+	char path[STORE_PATH];
+	size_t len;
+	char *text;
+
+	snprintf(path, sizeof(path), "%.100s/%.8s/ip", dir, vif);
+	text = x->store->ops->read(x->store->ctx, path, &len);
+	if (text)
+		read_vif_addrs(d, text);
+	free(text);
+	return text != NULL;
+}
+
+static void read_vifs(struct xwayd *x, struct domain *d)
+{
+	char dir[2][64];
+	unsigned int n;
+
+	d->n_vif = 0;
+	for (int i = 0; i < 2; i++) {
+		char **vifs;
+
+		snprintf(dir[i], sizeof(dir[i]), vif_dirs[i], d->id);
+		vifs = x->store->ops->list(x->store->ctx, dir[i], &n);
+		if (!vifs)
+			continue;
+		for (unsigned int v = 0; v < n; v++) {
+			size_t len;
+			char path[STORE_PATH], *seen = NULL;
+
+			/* The backend's directory comes first, and counts. */
+			if (i) {
+				snprintf(path, sizeof(path), "%.64s/%.8s", dir[0], vifs[v]);
+				seen = x->store->ops->read(x->store->ctx, path, &len);
+				free(seen);
+			}
+			if (!seen)
+				read_vif(x, d, dir[i], vifs[v]);
+		}
+		free(vifs);
+	}
+}
+
+void claim_read(struct xwayd *x, struct domain *d)
+{
+	char path[STORE_PATH];
+	size_t len;
+	char *name;
+
+	snprintf(path, sizeof(path), "/local/domain/%u/name", d->id);
+	name = x->store->ops->read(x->store->ctx, path, &len);
+	if (!same_string(name, d->name)) {
+		set_string(&d->name, name);
+		if (name)
+			log_info("%s, %s", domain_label(d), d->uuid);
+	}
+	free(name);
+	read_vifs(x, d);
+	d->reread = false;
+}
+
+#define WORD_BITS 64
+
+static void join_groups(struct xwayd *x, struct domain *d)
+{
+	free(d->groups);
+	d->groups = must(calloc(x->policy->n_groups / WORD_BITS + 1, sizeof(uint64_t)));
+	for (unsigned int i = 0; i < x->policy->n_groups; i++)
+		if (policy_group_has(&x->policy->groups[i], d->name, d->uuid))
+			d->groups[i / WORD_BITS] |= 1ull << (i % WORD_BITS);
+}
+
+bool claim_may_talk(const struct xwayd *x, const struct domain *a, const struct domain *b)
+{
+	if (a == b || !a->party || !b->party || a->ended || b->ended)
+		return false;
+	if (x->policy->allow_all)
+		return true;
+	for (unsigned int i = 0; i <= x->policy->n_groups / WORD_BITS; i++)
+		if (a->groups[i] & b->groups[i])
+			return true;
+	return false;
+}
+
+/*
+ * While a domain moves within this host there are two of it, with one UUID: the
+ * first one has the addresses until it has ended.
+ */
+static bool is_second(struct xwayd *x, const struct domain *d)
+{
+	for (struct domain *o = x->domains; o; o = o->next)
+		if (!o->ended && o->born < d->born && !strcmp(o->uuid, d->uuid))
+			return true;
+	return false;
+}
+
+static void collect(struct xwayd *x, struct domain *d)
+{
+	bool configured = false;
+
+	memcpy(d->addrs, d->vif, sizeof(d->vif));
+	memset(d->struck, 0, sizeof(d->struck));
+	d->n_addrs = d->n_vif;
+	for (unsigned int i = 0; i < x->policy->n_claims; i++) {
+		struct claim *claim = &x->policy->claims[i];
+
+		if (!policy_means(claim->who, d->name, d->uuid))
+			continue;
+		configured = true;
+		if (!add_addr(d->addrs, &d->n_addrs, &claim->addr))
+			log_warn("%s: more than %d addresses, the others are left out",
+				 domain_label(d), DOMAIN_ADDRS);
+	}
+	/* Domain 0 has no vif of its own, and is nobody's peer by accident. */
+	d->party = (d->id || configured) && !is_second(x, d);
+	join_groups(x, d);
+}
+
+struct held {
+	struct domain *d;
+	unsigned int i;
+};
+
+static int compare_held(const void *a, const void *b)
+{
+	const struct held *ha = a, *hb = b;
+	int ret = addr_compare(&ha->d->addrs[ha->i], &hb->d->addrs[hb->i]);
+
+	return ret ? ret : (ha->d->id > hb->d->id) - (ha->d->id < hb->d->id);
+}
+
+/* Would anybody see the address at both of them? */
+static bool conflict(struct xwayd *x, struct domain *a, struct domain *b)
+{
+	if (claim_may_talk(x, a, b))
+		return true;
+	for (struct domain *c = x->domains; c; c = c->next)
+		if (claim_may_talk(x, a, c) && claim_may_talk(x, b, c))
+			return true;
+	return false;
+}
+
+static void strike(struct held *a, struct held *b, FILE *told)
+{
+	char text[ADDR_TEXT];
+
+	a->d->struck[a->i] = true;
+	b->d->struck[b->i] = true;
+	fprintf(told, "address %s is claimed by %s and %s: given to neither\n",
+		addr_format(&a->d->addrs[a->i], text), domain_label(a->d), domain_label(b->d));
+}
+
+static void log_conflicts(struct xwayd *x, char *told)
+{
+	char *rest, *line;
+
+	if (same_string(told, x->conflicts))
+		return;
+	set_string(&x->conflicts, told);
+	for (line = strtok_r(told, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		log_warn("%s", line);
+}
+
+static void find_conflicts(struct xwayd *x)
+{
+	unsigned int n = 0, at = 0;
+	struct held *held;
+	char *told = NULL;
+	size_t size;
+	FILE *file;
+
+	for (struct domain *d = x->domains; d; d = d->next)
+		n += d->n_addrs;
+	held = must(calloc(n + 1, sizeof(*held)));
+	for (struct domain *d = x->domains; d; d = d->next)
+		for (unsigned int i = 0; i < d->n_addrs; i++)
+			held[at++] = (struct held){ d, i };
+	qsort(held, n, sizeof(*held), compare_held);
+
+	file = must(open_memstream(&told, &size));
+	for (unsigned int a = 0; a < n; a++)
+		for (unsigned int b = a + 1; b < n; b++) {
+			if (addr_compare(&held[a].d->addrs[held[a].i],
+					 &held[b].d->addrs[held[b].i]))
+				break;
+			if (conflict(x, held[a].d, held[b].d))
+				strike(&held[a], &held[b], file);
+		}
+	fclose(file);
+	log_conflicts(x, told);
+	free(told);
+	free(held);
+}
+
+static void set_value(struct domain *d)
+{
+	char text[ADDR_TEXT];
+	bool any = false;
+	char *value;
+	size_t size;
+	FILE *file;
+
+	file = must(open_memstream(&value, &size));
+	fputs(d->uuid, file);
+	for (unsigned int i = 0; i < d->n_addrs; i++) {
+		if (d->struck[i])
+			continue;
+		fprintf(file, " %s", addr_format(&d->addrs[i], text));
+		any = true;
+	}
+	fclose(file);
+	free(d->value);
+	d->value = NULL;
+	if (any)
+		d->value = value;
+	else
+		free(value);
+}
+
+void claim_apply(struct xwayd *x)
+{
+	for (struct domain *d = x->domains; d; d = d->next) {
+		if (d->reread)
+			claim_read(x, d);
+		collect(x, d);
+	}
+	find_conflicts(x);
+	for (struct domain *d = x->domains; d; d = d->next)
+		set_value(d);
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What each domain is told about the others: its xway/peer and xway/link. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "xwayd.h"
+
+#define GONE "gone "
+
+static bool is_gone(const char *said)
+{
+	return !strncmp(said, GONE, strlen(GONE));
+}
+
+struct peer *peer_find(struct domain *d, unsigned int id)
+{
+	for (struct peer *p = d->peers; p; p = p->next)
+		if (p->id == id)
+			return p;
+	return NULL;
+}
+
+/* Where the peer is, or is to be put: in the order of the ids, from @at on. */
+static struct peer **seek(struct peer **at, unsigned int id)
+{
+	while (*at && (*at)->id < id)
+		at = &(*at)->next;
+	return at;
+}
+
+static struct peer *find_or_add(struct peer **at, unsigned int id)
+{
+	struct peer *p = *at;
+
+	if (p && p->id == id)
+		return p;
+	p = must(calloc(1, sizeof(*p)));
+	p->id = id;
+	p->gone_at = NEVER;
+	p->next = *at;
+	*at = p;
+	return p;
+}
+
+static void free_one(struct peer **at)
+{
+	struct peer *p = *at;
+
+	*at = p->next;
+	free(p->said);
+	free(p->link);
+	free(p->stale);
+	free(p->refused);
+	free(p);
+}
+
+void peer_free_all(struct domain *d)
+{
+	while (d->peers)
+		free_one(&d->peers);
+}
+
+/*
+ * What is in the store now is no longer known: read it again. A domain that is
+ * just going away has no directory any more, that is no error.
+ */
+static void failed(struct xwayd *x, struct domain *d, const char *path, int64_t now)
+{
+	if (errno != ENOENT)
+		log_err("cannot write %s: %s", path, strerror(errno));
+	d->loaded = false;
+	d->made = false;
+	sooner(&x->again_at, now + RETRY_MS);
+}
+
+static bool put(struct xwayd *x, struct domain *d, const char *dir, unsigned int id, char **have,
+		const char *value, int64_t now)
+{
+	char guard[STORE_PATH], path[STORE_PATH];
+	int ret;
+
+	if (same_string(*have, value))
+		return true;
+	snprintf(guard, sizeof(guard), "/local/domain/%u/xway", d->id);
+	snprintf(path, sizeof(path), "/local/domain/%u/xway/%s/%u", d->id, dir, id);
+	if (value)
+		ret = x->store->ops->write(x->store->ctx, guard, path, value);
+	else
+		ret = x->store->ops->remove(x->store->ctx, path);
+	if (ret) {
+		failed(x, d, path, now);
+		return false;
+	}
+	log_debug("%s: %s", path, value ? value : "(removed)");
+	set_string(have, value);
+	return true;
+}
+
+static bool say(struct xwayd *x, struct domain *d, struct peer *p, const char *value, int64_t now)
+{
+	return put(x, d, "peer", p->id, &p->said, value, now);
+}
+
+void peer_set_link(struct xwayd *x, struct domain *d, struct peer *p, const char *value,
+		   int64_t now)
+{
+	put(x, d, "link", p->id, &p->link, value, now);
+}
+
+static void tell_gone(struct xwayd *x, struct domain *d, struct peer *p, const char *reason,
+		      int64_t now)
+{
+	char text[64];
+
+	p->live = false;
+	snprintf(text, sizeof(text), GONE "%s", reason);
+	say(x, d, p, text, now);
+	p->gone_at = now + GONE_MS;
+	sooner(&x->gone_at, p->gone_at);
+	/* Should it go on, this offer is of a link that has ended. */
+	if (p->link)
+		set_string(&p->stale, p->link);
+	peer_set_link(x, d, p, NULL, now);
+}
+
+void peer_ended(struct xwayd *x, struct domain *q, int64_t now)
+{
+	for (struct domain *d = x->domains; d; d = d->next) {
+		struct peer *p = d == q ? NULL : peer_find(d, q->id);
+
+		if (p && p->said && !is_gone(p->said))
+			tell_gone(x, d, p, q->ended, now);
+	}
+}
+
+void peer_forgotten(struct xwayd *x, const struct domain *q)
+{
+	for (struct domain *d = x->domains; d; d = d->next) {
+		struct peer *p = peer_find(d, q->id);
+
+		if (p) {
+			set_string(&p->stale, NULL);
+			set_string(&p->refused, NULL);
+		}
+	}
+}
+
+static void load_dir(struct xwayd *x, struct domain *d, const char *dir, int64_t now)
+{
+	char path[STORE_PATH];
+	unsigned int n, id;
+	char **names;
+
+	snprintf(path, sizeof(path), "/local/domain/%u/xway/%s", d->id, dir);
+	names = x->store->ops->list(x->store->ctx, path, &n);
+	for (unsigned int i = 0; names && i < n; i++) {
+		struct peer *p;
+		size_t len;
+		char *value;
+
+		if (!domain_parse_id(names[i], &id))
+			continue;
+		snprintf(path, sizeof(path), "/local/domain/%u/xway/%s/%u", d->id, dir, id);
+		value = x->store->ops->read(x->store->ctx, path, &len);
+		if (!value)
+			continue;
+		p = find_or_add(seek(&d->peers, id), id);
+		if (!strcmp(dir, "peer")) {
+			p->said = value;
+			if (is_gone(value))
+				p->gone_at = now + GONE_MS;
+		} else {
+			p->link = value;
+		}
+	}
+	free(names);
+}
+
+/* Gets the domain's node ready, and to know what is there. */
+static bool load(struct xwayd *x, struct domain *d, int64_t now)
+{
+	char guard[STORE_PATH], path[STORE_PATH];
+
+	snprintf(guard, sizeof(guard), "/local/domain/%u", d->id);
+	snprintf(path, sizeof(path), "/local/domain/%u/xway", d->id);
+	if (d->party && !d->made) {
+		if (x->store->ops->make(x->store->ctx, guard, path, d->id)) {
+			failed(x, d, path, now);
+			return false;
+		}
+		d->made = true;
+	}
+	if (d->loaded)
+		return true;
+	peer_free_all(d);
+	load_dir(x, d, "peer", now);
+	load_dir(x, d, "link", now);
+	d->loaded = true;
+	return true;
+}
+
+static void introduce(struct xwayd *x, struct domain *d, struct peer *p, const struct domain *q,
+		      int64_t now)
+{
+	/* Another domain under an old id: nothing of the old one is left first. */
+	if (p->said && strncmp(p->said, q->value, strlen(q->uuid))) {
+		if (!is_gone(p->said))
+			p->live = false;
+		if (!p->live)
+			peer_set_link(x, d, p, NULL, now);
+	}
+	if (!say(x, d, p, q->value, now))
+		return;
+	p->gone_at = NEVER;
+	if (!p->live) {
+		p->live = true;
+		p->dirty = true;
+		sooner(&x->relay_at, p->relay_at);
+	}
+}
+
+static void withdraw(struct xwayd *x, struct domain *d, struct peer *p, int64_t now)
+{
+	p->live = false;
+	if (p->said && !is_gone(p->said)) {
+		struct domain *q = domain_find(x, p->id);
+
+		if (!q || q->ended) {
+			tell_gone(x, d, p, q ? q->ended : "gone", now);
+			return;
+		}
+		say(x, d, p, NULL, now);
+	} else if (p->said && now >= p->gone_at) {
+		say(x, d, p, NULL, now);
+	}
+	if (p->said)
+		sooner(&x->gone_at, p->gone_at);
+	peer_set_link(x, d, p, NULL, now);
+}
+
+static void apply_one(struct xwayd *x, struct domain *d, int64_t now)
+{
+	struct peer **at = &d->peers;
+
+	for (struct peer *p = d->peers; p; p = p->next)
+		p->wanted = false;
+	/* Both lists are in the order of the ids. */
+	for (struct domain *q = x->domains; q; q = q->next) {
+		if (!d->value || !q->value || !claim_may_talk(x, d, q))
+			continue;
+		at = seek(at, q->id);
+		find_or_add(at, q->id)->wanted = true;
+		introduce(x, d, *at, q, now);
+	}
+	at = &d->peers;
+	while (*at) {
+		struct peer *p = *at;
+
+		if (!p->wanted)
+			withdraw(x, d, p, now);
+		if (!p->said && !p->link && !p->stale)
+			free_one(at);
+		else
+			at = &p->next;
+	}
+}
+
+void peer_apply(struct xwayd *x, int64_t now)
+{
+	claim_apply(x);
+	x->gone_at = NEVER;
+	for (struct domain *d = x->domains; d; d = d->next)
+		if (!d->ended && load(x, d, now))
+			apply_one(x, d, now);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The state of xwayd. XenStore is the truth: everything here is a copy of what
+ * is there, or follows from it and from the policy, so that a restart loses
+ * nothing and writes nothing.
+ */
+#ifndef XWAYD_XWAYD_H
+#define XWAYD_XWAYD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "addr.h"
+#include "policy.h"
+#include "store.h"
+
+#define MS_PER_S 1000
+/* Changes of one offer, and of domains and addresses, are acted on this often. */
+#define CHANGE_MS 100
+/* How long the peers of a domain that ended can read why. */
+#define GONE_MS (60 * MS_PER_S)
+/* Nothing tells that a suspended domain goes on: look again. */
+#define SUSPENDED_MS MS_PER_S
+/* After an error of XenStore. */
+#define RETRY_MS MS_PER_S
+#define NEVER INT64_MAX
+
+/* More than any domain needs, and a peer's node stays below 2048 bytes. */
+#define DOMAIN_ADDRS 32
+/* Complaints about one domain: so many at once, and one more each period. */
+#define COMPLAINTS 10
+#define COMPLAINT_MS (6 * MS_PER_S)
+
+/* What domain P's subtree says of domain Q. */
+struct peer {
+	struct peer *next;
+	unsigned int id;	/* Q */
+	char *said;		/* value of P's xway/peer/Q, NULL: no node */
+	char *link;		/* value of P's xway/link/Q, NULL: no node */
+	bool wanted;		/* the policy wants Q introduced */
+	bool live;		/* @said introduces Q: its offers are relayed */
+	int64_t gone_at;	/* when a "gone" node goes, else NEVER */
+	bool dirty;		/* Q's offer may have changed */
+	int64_t relay_at;	/* but look at it no sooner than this */
+	char *stale;		/* Q's offer from before it was suspended */
+	char *refused;		/* Q's last bad offer, not to log it twice */
+};
+
+struct domain {
+	struct domain *next;
+	unsigned int id;
+	char uuid[UUID_TEXT];
+	char *name;		/* may be NULL */
+	const char *ended;	/* reason, NULL while it runs */
+	uint64_t born;		/* in which order they were found */
+	bool seen;		/* in the present scan */
+	bool reread;		/* name and vif addresses may have changed */
+	bool made;		/* its xway node is there */
+	bool loaded;		/* its peers are what XenStore has */
+	bool party;		/* may have peers at all */
+
+	struct addr vif[DOMAIN_ADDRS];
+	unsigned int n_vif;
+	struct addr addrs[DOMAIN_ADDRS];	/* of vifs and configuration */
+	unsigned int n_addrs;
+	bool struck[DOMAIN_ADDRS];		/* claimed by another one too */
+	uint64_t *groups;			/* bitmap of the policy's groups */
+	char *value;				/* for peer/ nodes, NULL: none */
+
+	struct peer *peers;
+	unsigned int complaints;
+	int64_t complained_at;
+};
+
+struct xwayd {
+	struct store *store;
+	struct policy *policy;
+	struct domain *domains;
+	bool scan;		/* domains may have come or gone */
+	bool apply;		/* addresses or policy may have changed */
+	int64_t apply_at;	/* but do it no sooner than this */
+	int64_t again_at;	/* scan again then, without being told */
+	int64_t gone_at;	/* the first "gone" node to go */
+	int64_t relay_at;	/* the first offer that waits to be relayed */
+	uint64_t births;
+	char *conflicts;	/* what was last logged of them */
+};
+
+/* engine.c: events in, work out */
+int xwayd_start(struct xwayd *x, struct store *store, struct policy *policy);
+void xwayd_event(struct xwayd *x, const char *path, const char *token);
+void xwayd_run(struct xwayd *x, int64_t now);
+int64_t xwayd_next(const struct xwayd *x);
+void xwayd_reload(struct xwayd *x, struct policy *policy);
+void xwayd_stop(struct xwayd *x);
+int xwayd_clear(struct store *store);
+
+/* domain.c: which domains there are */
+struct domain *domain_find(struct xwayd *x, unsigned int id);
+bool domain_parse_id(const char *text, unsigned int *id);
+void domain_scan(struct xwayd *x, int64_t now);
+void domain_free_all(struct xwayd *x);
+const char *domain_label(const struct domain *d);
+bool domain_may_complain(struct domain *d, int64_t now);
+
+/* claim.c: which addresses they have */
+void claim_read(struct xwayd *x, struct domain *d);
+void claim_apply(struct xwayd *x);
+bool claim_may_talk(const struct xwayd *x, const struct domain *a, const struct domain *b);
+
+/* peer.c: what each domain is told about the others */
+struct peer *peer_find(struct domain *d, unsigned int id);
+void peer_ended(struct xwayd *x, struct domain *q, int64_t now);
+void peer_forgotten(struct xwayd *x, const struct domain *q);
+void peer_apply(struct xwayd *x, int64_t now);
+void peer_free_all(struct domain *d);
+void peer_set_link(struct xwayd *x, struct domain *d, struct peer *peer, const char *value,
+		   int64_t now);
+
+/* relay.c: offers from one domain to another */
+bool offer_ok(const char *value, size_t len, unsigned int from, unsigned int to);
+void relay_changed(struct xwayd *x, struct domain *from, const char *path);
+void relay_run(struct xwayd *x, int64_t now);
+
+/* util.c: small things of all */
+void sooner(int64_t *when, int64_t at);
+void set_string(char **where, const char *value);
+bool same_string(const char *a, const char *b);
+void *must(void *allocated);
+
+#endif
