@@ -1,0 +1,153 @@
+"""Builds the tree's own kernel module and programs, and puts them into the domains."""
+
+import filecmp
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rig import packages
+from rig.errors import RigError
+from rig.guest import Guest
+from rig.host import run
+from rig.image import _making
+from rig.paths import BUILD, TREE, cache
+from rig.progress import Step
+
+
+@dataclass(frozen=True)
+class Products:
+    """What was built: modules for the guests' kernel release, and programs."""
+
+    release: str
+    modules: list[Path]
+    programs: dict[str, Path]
+
+
+def headers(kernel: str) -> Path:
+    """Return KDIR, the folder to build modules against for kernel "6.12" or "6.1".
+
+    Debian's headers, unpacked into the cache; the one absolute path in them is rewritten.
+    """
+    wanted = [
+        name
+        for name in packages.depends(packages.HEADER_PACKAGES[kernel])
+        if name.startswith("linux-headers-")
+    ]
+    if not wanted:
+        raise RigError(f"{packages.HEADER_PACKAGES[kernel]} names no headers")
+    top = wanted[0]
+    release = top.removeprefix("linux-headers-")
+    parts = [top] + [
+        name
+        for name in packages.depends(top)
+        if name.startswith(("linux-headers-", "linux-kbuild-"))
+    ]
+    folder = cache() / f"headers-{release}_{packages.version(top)}"
+    final = folder / "usr/src" / top
+    with _making(folder) as work:
+        if work:
+            with Step(f"unpacking the headers of {release}"):
+                for name in parts:
+                    packages.unpack(name, work)
+                makefile = work / "usr/src" / top / "Makefile"
+                text = makefile.read_text().replace("/usr/src/", f"{folder}/usr/src/")
+                makefile.write_text(text)
+    return final
+
+
+def _mirror(source: Path, target: Path) -> None:
+    """Make `target` hold the files of `source`, touching only what differs; products of a build stay."""
+    known = target / ".mirrored"
+    before = set(known.read_text().splitlines()) if known.exists() else set()
+    now = {
+        str(path.relative_to(source))
+        for path in source.rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+    }
+    for name in sorted(now):
+        place = target / name
+        if not place.exists() or not filecmp.cmp(source / name, place, shallow=False):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / name, place)
+    for name in before - now:
+        (target / name).unlink(missing_ok=True)
+    target.mkdir(parents=True, exist_ok=True)
+    known.write_text("\n".join(sorted(now)))
+
+
+def module(kernel: str, release: str) -> list[Path]:
+    """Build kernel/ for a kernel and return the .ko files, in build/kernel/RELEASE; none without sources.
+
+    The sources are copied there first, so that the tree stays clean and releases do not mix; include/
+    lies beside them as in the tree.
+    """
+    source = TREE / "kernel"
+    if not any((source / name).exists() for name in ("Kbuild", "Makefile")):
+        return []
+    folder = BUILD / "kernel" / release
+    _mirror(source, folder / "kernel")
+    if (TREE / "include").is_dir():
+        _mirror(TREE / "include", folder / "include")
+    with Step(f"building the module for {release}"):
+        jobs = f"-j{os.cpu_count() or 1}"
+        kdir = headers(kernel)
+        # KVER tells a Makefile of ours apart from kbuild reading it.
+        run(["make", jobs, "-C", kdir, f"M={folder / 'kernel'}", "CC=gcc-12", "modules"])
+    built = []
+    for path in sorted((folder / "kernel").rglob("*.ko")):
+        shutil.copyfile(path, folder / path.name)
+        built.append(folder / path.name)
+    if not built:
+        raise RigError(f"building kernel/ for {release} left no module")
+    return built
+
+
+def programs() -> dict[str, Path]:
+    """Build tools/ and return its programs in build/tools by name; none without sources."""
+    if not (TREE / "tools" / "Makefile").exists():
+        return {}
+    with Step("building the tools"):
+        run(["make", f"-j{os.cpu_count() or 1}", "-C", TREE / "tools"])
+    found = {name: BUILD / "tools" / name for name in ("xwayd", "xway")}
+    return {name: path for name, path in found.items() if path.is_file()}
+
+
+def products(kernel: str, release: str) -> Products:
+    """Build everything that the domains get."""
+    return Products(release, module(kernel, release), programs())
+
+
+def _after(modules: list[Path]) -> list[Path]:
+    """Return the modules in an order to load: xway first, what builds on it after."""
+    return sorted(modules, key=lambda path: (path.stem != "xway", path.stem))
+
+
+def install(domains: Mapping[str, Guest], made: Products, policy: str) -> None:
+    """Put the products into the domains, start xwayd in domain 0 and load the modules in the guests."""
+    for name, guest in domains.items():
+        for program, path in made.programs.items():
+            place = "/usr/local/sbin" if program == "xwayd" else "/usr/local/bin"
+            guest.put(path, f"{place}/{program}", mode=0o755)
+        if name == "dom0":
+            continue
+        for path in made.modules:
+            guest.put(path, f"/lib/modules/{made.release}/extra/{path.name}", mode=0o644)
+    if "dom0" in domains and "xwayd" in made.programs:
+        start_daemon(domains["dom0"], policy)
+    for name, guest in domains.items():
+        if name != "dom0" and made.modules:
+            guest.run(["depmod", made.release])
+            for path in _after(made.modules):
+                if re.search(r"test", path.stem):
+                    continue  # a test loads its own
+                guest.run(["modprobe", path.stem])
+
+
+def start_daemon(dom0: Guest, policy: str) -> None:
+    """Write xwayd's configuration and start it; what it says goes to /var/log/xwayd.log."""
+    dom0.write("/etc/xway/xwayd.conf", policy.rstrip("\n") + "\n")
+    dom0.run("setsid xwayd </dev/null >>/var/log/xwayd.log 2>&1 & sleep 0.3; kill -0 $! 2>/dev/null || "
+             "pgrep -x xwayd >/dev/null || { cat /var/log/xwayd.log >&2; exit 1; }")

@@ -1,0 +1,5 @@
+"""The one error the rig shows to a person as a line of text, without a traceback."""
+
+
+class RigError(Exception):
+    """Something the rig cannot do; the text names what is wrong."""

@@ -1,0 +1,25 @@
+"""Tells trouble from talk in a kernel's log."""
+
+import re
+from collections.abc import Iterable
+
+TROUBLE = re.compile(
+    r"\bBUG\b|\bWARNING\b|\bOops\b|Kernel panic|hung task|blocked for more than"
+    r"|possible circular locking|INFO: possible|suspicious RCU|inconsistent lock state"
+    r"|possible recursive locking|held lock freed|lock held when returning"
+    r"|\bKASAN\b|\bKFENCE\b|\bUBSAN\b|\bKCSAN\b|\bKMSAN\b|unreferenced object|new suspected memory leaks"
+    r"|general protection|unable to handle|INFO: rcu|rcu: INFO|rcu_\w+ (self-)?detected|soft lockup"
+    r"|hard LOCKUP|refcount_t|list_(add|del) corruption|bad page state|Bad rss-counter"
+    r"|[Gg]rant.*(leak|still in use)|scheduling while atomic|sleeping function called"
+    r"|Out of memory|page allocation failure|segfault at|trap invalid opcode",
+)
+
+# What an untouched boot of the rig says, and it is not trouble.
+ALLOWED = re.compile(
+    r"Unknown kernel command line parameters|hung_task|kfence: initialized|^\s*$",
+)
+
+
+def trouble(lines: Iterable[str]) -> list[str]:
+    """Return the lines that tell of trouble."""
+    return [line for line in lines if TROUBLE.search(line) and not ALLOWED.search(line)]

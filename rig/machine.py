@@ -1,0 +1,365 @@
+"""A rig: an emulated machine with Xen, domain 0 and guests, or one plain VM. Up, down, and found again."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rig import build, host, image, kernellog, qemu
+from rig.client import AgentGone
+from rig.errors import RigError
+from rig.guest import Guest
+from rig.paths import RUN
+from rig.progress import Step
+
+DEFAULT_NAME = "default"
+MAX_GUESTS = 16
+AGENT_PORT = 7700
+DOM0_MEMORY = 768  # MiB
+XEN_MEMORY = 256  # MiB, for Xen itself and its bookkeeping
+BOOT_SECONDS = 180.0
+
+
+@dataclass(frozen=True)
+class Config:
+    """What to bring up.
+
+    guests: how many, g1 and so on. type: "pv" or "pvh". kernel: the guests', "6.12" or "6.1"; domain 0
+    has 6.12. vcpus and memory (MiB): of each guest. plain: one VM named g1, no Xen. clock: "wall", or
+    "instructions": one guest instruction is one nanosecond. xenstored: "c" or "o". xway: load the
+    tree's module and start its daemon. policy: what is in xwayd.conf.
+    """
+
+    guests: int = 2
+    type: str = "pv"
+    kernel: str = "6.12"
+    vcpus: int = 0  # 0: one, or two in the plain VM
+    memory: int = 512
+    plain: bool = False
+    clock: str = "wall"
+    xenstored: str = "c"
+    xway: bool = True
+    policy: str = "allow all"
+
+    def checked(self) -> "Config":
+        """Return it with defaults filled in; RigError names what is wrong."""
+        for name, allowed in (
+            ("type", ("pv", "pvh")),
+            ("kernel", image.KERNELS),
+            ("clock", ("wall", "instructions")),
+            ("xenstored", ("c", "o")),
+        ):
+            if getattr(self, name) not in allowed:
+                raise RigError(f"{name} is {getattr(self, name)!r}; it can be {' or '.join(allowed)}")
+        guests = 1 if self.plain else self.guests
+        if not 0 <= guests <= MAX_GUESTS:
+            raise RigError(f"guests is {guests}; it can be 0 to {MAX_GUESTS}")
+        instructions = self.clock == "instructions"
+        vcpus = self.vcpus or (2 if self.plain and not instructions else 1)
+        if not 1 <= vcpus <= 8:
+            raise RigError(f"vcpus is {vcpus}; it can be 1 to 8")
+        if self.plain and instructions and vcpus != 1:
+            raise RigError("a plain VM by the instruction clock has one vcpu")
+        if not 256 <= self.memory <= 8192:
+            raise RigError(f"memory is {self.memory} MiB; it can be 256 to 8192")
+        return Config(**{**asdict(self), "guests": guests, "vcpus": vcpus})
+
+
+def addresses(number: int) -> tuple[str, str]:
+    """Return the IPv4 and IPv6 addresses of guest `number`; 0 is domain 0."""
+    last = 10 + number if number else 1
+    return f"10.77.0.{last}", f"fd77::{last}"
+
+
+def hosts() -> str:
+    """Return /etc/hosts of every domain."""
+    lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost"]
+    for number in range(MAX_GUESTS + 1):
+        for address in addresses(number):
+            lines.append(f"{address} {guest_name(number)}")
+    return "\n".join(lines) + "\n"
+
+
+def guest_name(number: int) -> str:
+    """Return the name of guest `number`; 0 is domain 0."""
+    return f"g{number}" if number else "dom0"
+
+
+def _check_name(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name):
+        raise RigError(f"a rig's name has letters, digits, '.', '_' and '-' only, not {name!r}")
+
+
+class Machine:
+    """A rig that is up. Made by up() or found by find()."""
+
+    def __init__(self, name: str, config: Config, state: dict[str, object]) -> None:
+        self.name = name
+        self.config = config
+        self.folder = RUN / name
+        self._pid = int(str(state["pid"]))
+        self._started = int(str(state["started"]))
+        self.accel = str(state["accel"])
+        ports = state["ports"]
+        assert isinstance(ports, list)
+        numbers = [1] if config.plain else range(config.guests + 1)
+        self.domains = {
+            guest_name(number): Guest(
+                guest_name(number), port, *addresses(number), guest_limit=config.clock == "wall"
+            )
+            for number, port in zip(numbers, ports, strict=True)
+        }
+        self._log_next: dict[str, int] = {}
+
+    @property
+    def dom0(self) -> Guest:
+        """Domain 0."""
+        return self.guest("dom0")
+
+    @property
+    def guests(self) -> list[Guest]:
+        """The guests, without domain 0."""
+        return [guest for name, guest in self.domains.items() if name != "dom0"]
+
+    def guest(self, name: str) -> Guest:
+        """Return the domain with this name; RigError if there is none."""
+        try:
+            return self.domains[name]
+        except KeyError:
+            raise RigError(f"no domain {name}; there are {', '.join(self.domains)}") from None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the emulator runs."""
+        return qemu.alive(self._pid, self._started)
+
+    def console(self, name: str) -> str:
+        """Return what a domain wrote to its console: all that a dead one leaves."""
+        self.guest(name)
+        if not self.config.plain and name != "dom0":
+            path = f"/var/log/xen/console/guest-{name}.log"
+            with contextlib.suppress(RigError):
+                return self.dom0.run(["cat", path], connect_wait=2.0, timeout=20.0).stdout
+        return (self.folder / "console.log").read_text(errors="replace")
+
+    def log(self, name: str) -> str:
+        """Return a domain's kernel log, or its console's if it does not answer."""
+        guest = self.guest(name)
+        if self.alive:
+            with contextlib.suppress(AgentGone):
+                return guest.run(["dmesg"], connect_wait=3.0, timeout=20.0).stdout
+        return self.console(name)
+
+    def check_logs(self) -> list[str]:
+        """Return the lines of trouble in every domain's kernel log since the last check."""
+        trouble = []
+        for name, guest in self.domains.items():
+            try:
+                records = guest.kernel_records(self._log_next.get(name, 0))
+            except RigError as error:
+                trouble.append(f"{name}: kernel log cannot be read: {error}")
+                tail = self.console(name).splitlines()[-40:]
+                trouble += [f"{name} console: {line}" for line in tail]
+                continue
+            if records:
+                self._log_next[name] = records[-1][0] + 1
+            lines = [text for _, text in records]
+            trouble += [f"{name}: {line}" for line in kernellog.trouble(lines)]
+        return trouble
+
+    def down(self) -> None:
+        """Stop the emulator and remove the rig's folder."""
+        qemu.stop(self._pid, self._started)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def create_guest(self, number: int) -> None:
+        """Have domain 0 start guest `number`, whose configuration is written first."""
+        name = guest_name(number)
+        self.dom0.write(f"/etc/xen/{name}.cfg", xl_config(self.config, number))
+        self.dom0.run(["xl", "create", "-q", f"/etc/xen/{name}.cfg"], timeout=180)
+
+
+def xl_config(config: Config, number: int) -> str:
+    """Return the configuration of guest `number` for xl."""
+    ip4, ip6 = addresses(number)
+    cmdline = f"console=hvc0 loglevel=5 log_buf_len=1M rig.role=guest {identity(number)}"
+    return f"""name = "{guest_name(number)}"
+type = "{config.type}"
+kernel = "/rig/boot/vmlinux-{config.kernel}"
+ramdisk = "/rig/boot/initrd-{config.kernel}"
+cmdline = "{cmdline}"
+memory = {config.memory}
+vcpus = {config.vcpus}
+disk = ["vdev=xvda,format=raw,access=r,script=/rig/block-rig,target=/dev/vda"]
+vif = ["mac=00:16:3e:77:01:{number:02x},bridge=xenbr0,ip={ip4} {ip6},script=/rig/vif-rig"]
+on_crash = "preserve"
+on_poweroff = "destroy"
+on_reboot = "destroy"
+"""
+
+
+def identity(number: int) -> str:
+    """Return the words of the kernel's command line that tell a domain who it is."""
+    ip4, ip6 = addresses(number)
+    return f"rig.name={guest_name(number)} rig.ip4={ip4} rig.ip6={ip6}"
+
+
+def _arguments(config: Config, made: image.Base, start: image.Start, ports: list[int], accel: str) -> list[str]:
+    """Return QEMU's arguments."""
+    instructions = config.clock == "instructions"
+    if accel == "kvm":
+        args = ["-accel", "kvm", "-cpu", "host"]
+    elif instructions:
+        args = ["-accel", "tcg,thread=single,tb-size=512", "-icount", "shift=0,sleep=off"]
+    else:
+        args = ["-accel", "tcg,thread=multi,tb-size=512"]
+    numbers = [1] if config.plain else list(range(config.guests + 1))
+    forwards = "".join(
+        f",hostfwd=tcp:127.0.0.1:{port}-{addresses(number)[0]}:{AGENT_PORT}"
+        for number, port in zip(numbers, ports, strict=True)
+    )
+    args += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+    args += ["-serial", "file:console.log", "-monitor", "unix:monitor,server=on,wait=off"]
+    args += ["-drive", f"file={made.root},if=virtio,format=raw,readonly=on"]
+    args += ["-netdev", "user,id=net,restrict=on,net=10.77.0.0/24,host=10.77.0.254,dns=10.77.0.253,"
+             "ipv6=off" + forwards]
+    args += ["-device", "virtio-net-pci,netdev=net,romfile="]
+    if config.plain:
+        cpu = [] if accel == "kvm" else ["-cpu", "max"]
+        args += [*cpu, "-smp", str(config.vcpus), "-m", str(max(config.memory, 1024))]
+        args += ["-device", "virtio-rng-pci"]
+        args += ["-kernel", str(made.vmlinux(config.kernel)), "-initrd", str(start.initrd(config.kernel))]
+        words = "console=ttyS0 loglevel=5 log_buf_len=1M panic=0 rig.role=plain"
+        args += ["-append", f"{words} {identity(1)}"]
+        return args
+    cpus = 1 if instructions else 2
+    # One guest more than asked for, for tests that migrate one to the same host.
+    memory = XEN_MEMORY + DOM0_MEMORY + (config.guests + 1) * (config.memory + 64)
+    args += [*([] if accel == "kvm" else ["-cpu", qemu.XEN_CPU])]
+    args += ["-smp", str(cpus), "-m", str(memory)]
+    args += ["-drive", f"file={start.boot_disk},if=virtio,format=raw,readonly=on"]
+    xen = (
+        f"console=com1 com1=115200,8n1 loglvl=warning guest_loglvl=warning noreboot bootscrub=0 "
+        f"dom0_mem={DOM0_MEMORY}M,max:{DOM0_MEMORY}M dom0_max_vcpus={cpus} sched=credit2"
+    )
+    if instructions:
+        xen += " tsc=stable:socket"
+    linux = f"console=hvc0 loglevel=5 log_buf_len=1M rig.role=dom0 rig.xenstored={config.xenstored}"
+    args += ["-kernel", str(made.xen), "-append", xen]
+    args += ["-initrd", f"{made.vmlinux('6.12')} {linux} {identity(0)},{start.initrd('6.12')}"]
+    return args
+
+
+def find(name: str = DEFAULT_NAME) -> Machine:
+    """Return the rig that is up under this name; RigError if there is none."""
+    _check_name(name)
+    folder = RUN / name
+    try:
+        state = json.loads((folder / "state.json").read_text())
+    except (OSError, ValueError):
+        raise RigError(f"no rig {name} is up (rig up)") from None
+    machine = Machine(name, Config(**state["config"]), state)
+    if not machine.alive:
+        raise RigError(f"rig {name} has died; its last words are in {folder}/console.log (rig down)")
+    return machine
+
+
+def names() -> list[str]:
+    """Return the names of rigs that have a folder, up or dead."""
+    return sorted(path.name for path in RUN.iterdir()) if RUN.is_dir() else []
+
+
+def remove(name: str) -> None:
+    """Stop and remove the rig of this name, in whatever state it is; nothing if there is none."""
+    _check_name(name)
+    folder = RUN / name
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        state = json.loads((folder / "state.json").read_text())
+        qemu.stop(int(state["pid"]), int(state["started"]))
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def up(config: Config, name: str = DEFAULT_NAME, *, die_with_us: bool = False) -> Machine:
+    """Bring up a rig and return it once every domain runs commands. On failure nothing is left.
+
+    die_with_us: it ends with this process. RigError if a rig of this name is up already.
+    """
+    _check_name(name)
+    config = config.checked()
+    host.need_packages()
+    with contextlib.suppress(RigError):
+        find(name)
+        raise FileExistsError
+    remove(name)
+    made = image.base()
+    start = image.start(made, hosts())
+    products = build.products(config.kernel, made.releases[config.kernel]) if config.xway else None
+    accel = "kvm" if config.clock == "wall" and qemu.kvm_works(made.vmlinux("6.12")) else "tcg"
+    ports = qemu.free_ports(1 if config.plain else config.guests + 1)
+    folder = RUN / name
+    folder.mkdir(parents=True)
+    try:
+        with Step(f"starting {'the plain VM' if config.plain else 'Xen and its domains'}"):
+            arguments = _arguments(config, made, start, ports, accel)
+            pid = qemu.launch(arguments, folder, die_with_us=die_with_us)
+            state: dict[str, object] = {
+                "pid": pid,
+                "started": qemu.start_time(pid),
+                "accel": accel,
+                "ports": ports,
+                "config": asdict(config),
+                "since": time.time(),
+            }
+            partial = folder / "state.new"
+            partial.write_text(json.dumps(state, indent=1))
+            partial.rename(folder / "state.json")
+            machine = Machine(name, config, state)
+            _boot(machine)
+        if products:
+            with Step("loading xway"):
+                build.install(machine.domains, products, config.policy)
+        return machine
+    except BaseException:
+        if "pid" in locals():
+            with contextlib.suppress(Exception):
+                started = qemu.start_time(pid)
+                if started is not None:
+                    qemu.stop(pid, started)
+        if not os.environ.get("RIG_KEEP"):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _boot(machine: Machine) -> None:
+    """Wait for the domains, starting the guests on the way."""
+    try:
+        if not machine.config.plain:
+            _wait(machine, machine.dom0)
+            ready = "while [ ! -e /run/rig-ready ]; do sleep 0.1; done"
+            machine.dom0.run(ready, timeout=60)
+            for number in range(1, machine.config.guests + 1):
+                machine.create_guest(number)
+        for guest in machine.guests:
+            _wait(machine, guest)
+    except RigError as error:
+        tail = "\n".join((machine.folder / "console.log").read_text(errors="replace").splitlines()[-25:])
+        raise RigError(f"{error}\nthe console's last lines:\n{tail}") from error
+
+
+def _wait(machine: Machine, guest: Guest) -> None:
+    """Wait until `guest` runs commands, giving up at once if the emulator dies."""
+    end = time.monotonic() + BOOT_SECONDS
+    while True:
+        if not machine.alive:
+            log = (machine.folder / "qemu.log").read_text(errors="replace").strip()
+            raise RigError(f"the emulator ended while {guest.name} started: {log or 'no message'}")
+        try:
+            guest.wait_ready(3.0)
+            return
+        except AgentGone as error:
+            if time.monotonic() > end:
+                raise RigError(f"{guest.name} is not up after {BOOT_SECONDS:.0f} s") from error

@@ -1,0 +1,90 @@
+"""Debian packages: versions that the host's package sources offer, downloading and unpacking them."""
+
+import os
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from rig.errors import RigError
+from rig.host import run
+from rig.paths import cache as cache_dir
+
+# In every domain and the plain VM, one image for all.
+GUEST_PACKAGES = (
+    "bridge-utils conntrack curl ethtool gdb iperf3 iproute2 iptables iputils-ping kmod "
+    "libasan8 libjansson4 libmnl0 libtsan2 libubsan1 libxencall1 libxenevtchn1 libxengnttab1 "
+    "libxenmisc4.17 libxenstore4 lsof netbase netcat-openbsd nftables nginx-light openssh-client "
+    "openssh-server postgresql-15 procps psmisc python3 redis-server redis-tools socat sockperf "
+    "strace tcpdump time wget xen-utils-4.17 xenstore-utils zstd"
+).split()
+
+# Kernel as named on the command line -> package that depends on its newest release.
+KERNEL_PACKAGES = {"6.12": "linux-image-6.12-amd64", "6.1": "linux-image-amd64"}
+HEADER_PACKAGES = {"6.12": "linux-headers-6.12-amd64", "6.1": "linux-headers-amd64"}
+XEN_PACKAGE = "xen-hypervisor-4.17-amd64"
+
+
+@cache
+def _record(package: str) -> dict[str, str]:
+    """Return the fields of a package's record, of the version that apt would install."""
+    for update in (False, True):
+        if update:
+            if os.geteuid() != 0:
+                break
+            run(["apt-get", "update"])
+        done = subprocess.run(
+            ["apt-cache", "show", "--no-all-versions", package],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode == 0 and done.stdout:
+            text = done.stdout.split("\n\n", 1)[0]
+            return dict(re.findall(r"^([A-Za-z0-9-]+): (.*)$", text, re.MULTILINE))
+    raise RigError(f"Debian package {package} is not in this host's package lists (apt-get update?)")
+
+
+def version(package: str) -> str:
+    """Return the version of `package` that the host's sources offer."""
+    return _record(package)["Version"]
+
+
+def depends(package: str) -> list[str]:
+    """Return the names of the packages that `package` depends on, first alternatives only."""
+    field = _record(package).get("Depends", "")
+    return [re.split(r"[ |(:]", part.strip(), maxsplit=1)[0] for part in field.split(",") if part]
+
+
+def kernel_image_package(kernel: str) -> str:
+    """Return the package with the newest release of kernel "6.12" or "6.1"."""
+    for name in depends(KERNEL_PACKAGES[kernel]):
+        if name.startswith("linux-image-"):
+            return name
+    raise RigError(f"{KERNEL_PACKAGES[kernel]} names no kernel image")
+
+
+def kernel_release(kernel: str) -> str:
+    """Return the release, as `uname -r` prints it, of kernel "6.12" or "6.1"."""
+    return kernel_image_package(kernel).removeprefix("linux-image-")
+
+
+def download(package: str) -> Path:
+    """Return the .deb of `package` in the cache, downloading it if it is not there."""
+    folder = cache_dir() / "debs"
+    folder.mkdir(exist_ok=True)
+    name = f"{package}_{version(package).replace(':', '%3a')}_*.deb"
+    found = list(folder.glob(name))
+    if not found:
+        options = ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []
+        run(["apt-get", "download", "-q", *options, f"{package}={version(package)}"], cwd=folder)
+        found = list(folder.glob(name))
+    if not found:
+        raise RigError(f"apt-get download {package} left no file {name}")
+    return found[0]
+
+
+def unpack(package: str, folder: Path) -> None:
+    """Unpack `package`, without running its scripts, into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    run(["dpkg-deb", "-x", download(package), folder])

@@ -1,0 +1,129 @@
+"""Starts and stops the emulator, and finds out whether KVM works here."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rig.errors import RigError
+from rig.paths import cache
+from rig.progress import Step
+
+QEMU = "qemu-system-x86_64"
+# Runs PV and PVH guests under emulation; see doc/rig.md of QEMU models: `max` crashes domain 0 (SMAP)
+# and RDTSCP breaks PVH. rdrand gives every domain randomness at once.
+XEN_CPU = "qemu64,+svm,+npt,+ssse3,+sse4.1,+sse4.2,+popcnt,-rdtscp"
+KVM_TEST_SECONDS = 10.0
+
+
+def free_ports(count: int) -> list[int]:
+    """Return `count` TCP ports of 127.0.0.1 that nobody has now."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for sock in sockets:
+            sock.bind(("127.0.0.1", 0))
+        return [sock.getsockname()[1] for sock in sockets]
+    finally:
+        for sock in sockets:
+            sock.close()
+
+
+def kvm_works(vmlinux: Path) -> bool:
+    """Tell whether KVM really runs a guest here: start a kernel and wait for its first words.
+
+    The verdict is kept in the cache until the host is started again.
+    """
+    device = Path("/dev/kvm")
+    if not os.access(device, os.R_OK | os.W_OK):
+        return False
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    verdict = cache() / "kvm.json"
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        known = json.loads(verdict.read_text())
+        if known["boot"] == boot and known["device"] == device.stat().st_ctime:
+            return bool(known["works"])
+    with Step("testing whether KVM works here"), tempfile.TemporaryDirectory() as folder:
+        serial = Path(folder) / "serial"
+        process = subprocess.Popen(
+            [QEMU, "-accel", "kvm", "-cpu", "host", "-m", "256", "-nodefaults", "-display", "none"]
+            + ["-no-reboot", "-kernel", os.fspath(vmlinux), "-serial", f"file:{serial}"]
+            + ["-append", "console=ttyS0 earlyprintk=ttyS0 panic=-1"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            end = time.monotonic() + KVM_TEST_SECONDS
+            works = False
+            while not works and time.monotonic() < end and process.poll() is None:
+                time.sleep(0.1)
+                # Late enough in its start that interrupts and timers have been seen to work.
+                works = serial.exists() and b"Kernel panic" in serial.read_bytes()
+            if not works and serial.exists():
+                works = b"Kernel panic" in serial.read_bytes()
+        finally:
+            process.kill()
+            process.wait()
+    verdict.write_text(
+        json.dumps({"boot": boot, "device": device.stat().st_ctime, "works": works})
+    )
+    return works
+
+
+def start_time(pid: int) -> int | None:
+    """Return when process `pid` started, in clock ticks since the host's start; None if there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def launch(arguments: Sequence[str], folder: Path, *, die_with_us: bool) -> int:
+    """Start QEMU in the background with its messages in `folder`/qemu.log; return its process id.
+
+    die_with_us: the kernel kills it when this process ends, however that comes about.
+    """
+    command = [QEMU, *arguments]
+    if die_with_us:
+        command = ["setpriv", "--pdeathsig", "KILL", "--", *command]
+    with open(folder / "qemu.log", "wb") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    time.sleep(0.2)
+    if process.poll() is not None:
+        raise RigError(f"{QEMU} did not start: {(folder / 'qemu.log').read_text().strip()}")
+    return process.pid
+
+
+def alive(pid: int, started: int) -> bool:
+    """Tell whether the process that started then still runs."""
+    with contextlib.suppress(ChildProcessError, OSError):
+        os.waitpid(pid, os.WNOHANG)  # ours, if we started it: do not leave a zombie
+    return start_time(pid) == started
+
+
+def stop(pid: int, started: int) -> None:
+    """Kill the emulator and wait until it is gone. There is nothing in it to save."""
+    if not alive(pid, started):
+        return
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    end = time.monotonic() + 10
+    while alive(pid, started):
+        if time.monotonic() > end:
+            raise RigError(f"process {pid} ({QEMU}) does not end")
+        time.sleep(0.02)
