@@ -153,6 +153,8 @@ def _make_root(work: Path, modules: list[Path]) -> None:
 
 def base() -> Base:
     """Return Xen, kernels and the root image, made first if the cache has none for today's packages."""
+    packages.look_up([*packages.GUEST_PACKAGES, packages.XEN_PACKAGE])
+    packages.look_up(packages.KERNEL_PACKAGES.values())
     versions = {name: packages.version(name) for name in packages.GUEST_PACKAGES}
     images = {kernel: packages.kernel_image_package(kernel) for kernel in KERNELS}
     releases = {kernel: packages.kernel_release(kernel) for kernel in KERNELS}

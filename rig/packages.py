@@ -3,7 +3,7 @@
 import os
 import re
 import subprocess
-from functools import cache
+from collections.abc import Iterable
 from pathlib import Path
 
 from rig.errors import RigError
@@ -25,24 +25,37 @@ HEADER_PACKAGES = {"6.12": "linux-headers-6.12-amd64", "6.1": "linux-headers-amd
 XEN_PACKAGE = "xen-hypervisor-4.17-amd64"
 
 
-@cache
-def _record(package: str) -> dict[str, str]:
-    """Return the fields of a package's record, of the version that apt would install."""
+_known: dict[str, dict[str, str]] = {}
+
+
+def look_up(names: Iterable[str]) -> None:
+    """Read the records of the packages `names`, of the versions that apt would install, in one go."""
+    wanted = [name for name in names if name not in _known]
     for update in (False, True):
-        if update:
-            if os.geteuid() != 0:
-                break
+        if update and wanted and os.geteuid() == 0:
             run(["apt-get", "update"])
+        if not wanted:
+            return
         done = subprocess.run(
-            ["apt-cache", "show", "--no-all-versions", package],
+            ["apt-cache", "show", "--no-all-versions", *wanted],
             capture_output=True,
             text=True,
             check=False,
         )
-        if done.returncode == 0 and done.stdout:
-            text = done.stdout.split("\n\n", 1)[0]
-            return dict(re.findall(r"^([A-Za-z0-9-]+): (.*)$", text, re.MULTILINE))
-    raise RigError(f"Debian package {package} is not in this host's package lists (apt-get update?)")
+        for text in done.stdout.split("\n\n"):
+            fields = dict(re.findall(r"^([A-Za-z0-9-]+): (.*)$", text, re.MULTILINE))
+            if "Package" in fields:
+                _known.setdefault(fields["Package"], fields)
+        wanted = [name for name in wanted if name not in _known]
+    if wanted:
+        raise RigError(
+            f"not in this host's package lists (apt-get update?): {' '.join(wanted)}"
+        )
+
+
+def _record(package: str) -> dict[str, str]:
+    look_up([package])
+    return _known[package]
 
 
 def version(package: str) -> str:
