@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "model.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/genetlink.h>
+#include <linux/xway.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A dump of what changes all the time may never come out whole. */
+#define DUMP_TRIES 5
+
+enum kind { KIND_NONE, KIND_BOOL, KIND_UINT, KIND_STRING, KIND_ADDR, KIND_NETS, KIND_COUNTERS };
+
+/* The attributes, and what they are called in JSON. */
+static const struct {
+	enum kind kind;
+	const char *key;
+} attrs[XWAY_A_MAX + 1] = {
+	[XWAY_A_ON] = { KIND_BOOL, "on" },
+	[XWAY_A_VERSION] = { KIND_STRING, "version" },
+	[XWAY_A_CONNS] = { KIND_UINT, "connections" },
+	[XWAY_A_CHANNELS] = { KIND_UINT, "channels" },
+	[XWAY_A_PAGES] = { KIND_UINT, "pages" },
+	[XWAY_A_PAGES_USED] = { KIND_UINT, "pages_used" },
+	[XWAY_A_PAGES_MAX] = { KIND_UINT, "pages_max" },
+	[XWAY_A_PAGES_MAPPED] = { KIND_UINT, "pages_mapped" },
+	[XWAY_A_UNREVOKED] = { KIND_UINT, "unrevoked" },
+	[XWAY_A_PEER_NAME] = { KIND_STRING, "peer" },
+	[XWAY_A_PEER_STATE] = { KIND_STRING, "state" },
+	[XWAY_A_PEER_ADDR] = { KIND_NETS, "addresses" },
+	[XWAY_A_LOCAL] = { KIND_ADDR, "local" },
+	[XWAY_A_REMOTE] = { KIND_ADDR, "remote" },
+	[XWAY_A_LOCAL_PORT] = { KIND_UINT, "local_port" },
+	[XWAY_A_REMOTE_PORT] = { KIND_UINT, "remote_port" },
+	[XWAY_A_STATE] = { KIND_STRING, "state" },
+	[XWAY_A_TX] = { KIND_STRING, "tx" },
+	[XWAY_A_RX] = { KIND_STRING, "rx" },
+	[XWAY_A_REASON] = { KIND_STRING, "reason" },
+	[XWAY_A_TX_RING] = { KIND_UINT, "tx_ring" },
+	[XWAY_A_TX_TCP] = { KIND_UINT, "tx_tcp" },
+	[XWAY_A_RX_RING] = { KIND_UINT, "rx_ring" },
+	[XWAY_A_RX_TCP] = { KIND_UINT, "rx_tcp" },
+	[XWAY_A_RING_SIZE] = { KIND_UINT, "ring_size" },
+	[XWAY_A_INODE] = { KIND_UINT, "inode" },
+	[XWAY_A_NETNS] = { KIND_UINT, "netns" },
+	[XWAY_A_STATS] = { KIND_COUNTERS, "stats" },
+	[XWAY_A_FALLBACKS] = { KIND_COUNTERS, "fallbacks" },
+};
+
+/* Of whatever width it was sent. */
+static json_t *get_uint(const struct nlattr *attr)
+{
+	const void *p = mnl_attr_get_payload(attr);
+	uint64_t u64;
+	uint32_t u32;
+	uint16_t u16;
+
+	switch (mnl_attr_get_payload_len(attr)) {
+	case 1:
+		return json_integer(*(const uint8_t *)p);
+	case 2:
+		memcpy(&u16, p, sizeof(u16));
+		return json_integer(u16);
+	case 4:
+		memcpy(&u32, p, sizeof(u32));
+		return json_integer(u32);
+	case 8:
+		memcpy(&u64, p, sizeof(u64));
+		return json_integer(u64);
+	}
+	return NULL;
+}
+
+static json_t *get_string(const struct nlattr *attr)
+{
+	const char *text = mnl_attr_get_payload(attr);
+
+	return json_stringn(text, strnlen(text, mnl_attr_get_payload_len(attr)));
+}
+
+static json_t *get_addr(const struct nlattr *attr, int prefix)
+{
+	size_t len = mnl_attr_get_payload_len(attr);
+	char text[INET6_ADDRSTRLEN + 8];
+	size_t end;
+
+	if (len != 4 && len != 16)
+		return NULL;
+	inet_ntop(len == 4 ? AF_INET : AF_INET6, mnl_attr_get_payload(attr), text, sizeof(text));
+	end = strlen(text);
+	if (prefix >= 0 && (size_t)prefix != len * 8)
+		snprintf(text + end, sizeof(text) - end, "/%d", prefix);
+	return json_string(text);
+}
+
+static json_t *get_net(const struct nlattr *nest)
+{
+	const struct nlattr *attr, *addr = NULL;
+	int prefix = -1;
+
+	mnl_attr_for_each_nested(attr, nest) {
+		if (mnl_attr_get_type(attr) == XWAY_A_ADDR)
+			addr = attr;
+		else if (mnl_attr_get_type(attr) == XWAY_A_PREFIX &&
+			 mnl_attr_get_payload_len(attr) == 1)
+			prefix = mnl_attr_get_u8(attr);
+	}
+	return addr ? get_addr(addr, prefix) : NULL;
+}
+
+static void put_counter(json_t *counters, const struct nlattr *nest)
+{
+	const struct nlattr *attr, *name = NULL;
+	json_t *value = NULL, *key;
+
+	mnl_attr_for_each_nested(attr, nest) {
+		if (mnl_attr_get_type(attr) == XWAY_A_NAME)
+			name = attr;
+		else if (mnl_attr_get_type(attr) == XWAY_A_VALUE && !value)
+			value = get_uint(attr);
+	}
+	key = name ? get_string(name) : NULL;
+	if (key && value)
+		json_object_set(counters, json_string_value(key), value);
+	json_decref(key);
+	json_decref(value);
+}
+
+static json_t *get_counters(const struct nlattr *nest)
+{
+	json_t *counters = json_object();
+	const struct nlattr *attr;
+
+	mnl_attr_for_each_nested(attr, nest)
+		if (mnl_attr_get_type(attr) == XWAY_A_COUNTER)
+			put_counter(counters, attr);
+	return counters;
+}
+
+static void put_attr(json_t *object, const struct nlattr *attr)
+{
+	uint16_t type = mnl_attr_get_type(attr);
+	enum kind kind = type <= XWAY_A_MAX ? attrs[type].kind : KIND_NONE;
+	json_t *value = NULL, *array;
+
+	switch (kind) {
+	case KIND_NONE:
+		return;
+	case KIND_BOOL:
+		value = get_uint(attr);
+		if (value) {
+			bool on = json_integer_value(value) != 0;
+
+			json_decref(value);
+			value = json_boolean(on);
+		}
+		break;
+	case KIND_UINT:
+		value = get_uint(attr);
+		break;
+	case KIND_STRING:
+		value = get_string(attr);
+		break;
+	case KIND_ADDR:
+		value = get_addr(attr, -1);
+		break;
+	case KIND_NETS:
+		array = json_object_get(object, attrs[type].key);
+		value = get_net(attr);
+		if (array && value)
+			json_array_append_new(array, value);
+		return;
+	case KIND_COUNTERS:
+		value = get_counters(attr);
+		break;
+	}
+	if (value)
+		json_object_set_new(object, attrs[type].key, value);
+}
+
+static void take_object(const struct nlmsghdr *nlh, void *arg)
+{
+	const struct nlattr *attr;
+
+	mnl_attr_for_each(attr, nlh, sizeof(struct genlmsghdr))
+		put_attr(arg, attr);
+}
+
+static void take_row(const struct nlmsghdr *nlh, void *arg)
+{
+	json_t *row = json_object();
+
+	take_object(nlh, row);
+	json_array_append_new(arg, row);
+}
+
+static void take_peer(const struct nlmsghdr *nlh, void *arg)
+{
+	json_t *row = json_object();
+
+	/* A peer without addresses has an empty list, so that none is absent. */
+	json_object_set_new(row, "addresses", json_array());
+	take_object(nlh, row);
+	json_array_append_new(arg, row);
+}
+
+static json_t *get_object(struct ipc *ipc, uint8_t cmd, const char *doing)
+{
+	json_t *object = json_object();
+
+	if (!ipc_do(ipc, cmd, NULL, NULL, take_object, object))
+		return object;
+	ipc_complain(ipc, doing);
+	json_decref(object);
+	return NULL;
+}
+
+static json_t *get_rows(struct ipc *ipc, uint8_t cmd, ipc_take take, const char *doing)
+{
+	json_t *rows = json_array();
+
+	for (int i = 0; i < DUMP_TRIES; i++) {
+		json_array_clear(rows);
+		if (!ipc_dump(ipc, cmd, take, rows))
+			return rows;
+		if (errno != EINTR) {
+			ipc_complain(ipc, doing);
+			json_decref(rows);
+			return NULL;
+		}
+	}
+	fprintf(stderr, "xway: %s: it changes all the time, so some may be missing or twice\n",
+		doing);
+	return rows;
+}
+
+json_t *model_state(struct ipc *ipc)
+{
+	return get_object(ipc, XWAY_CMD_GET, "cannot get the state");
+}
+
+json_t *model_peers(struct ipc *ipc)
+{
+	return get_rows(ipc, XWAY_CMD_GET_PEER, take_peer, "cannot list the peers");
+}
+
+json_t *model_conns(struct ipc *ipc)
+{
+	return get_rows(ipc, XWAY_CMD_GET_CONN, take_row, "cannot list the connections");
+}
+
+json_t *model_stats(struct ipc *ipc)
+{
+	return get_object(ipc, XWAY_CMD_GET_STATS, "cannot get the counters");
+}
