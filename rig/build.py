@@ -2,7 +2,6 @@
 
 import filecmp
 import os
-import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from rig import packages
 from rig.errors import RigError
 from rig.guest import Guest
 from rig.host import run
-from rig.image import _making
+from rig.image import making
 from rig.paths import BUILD, TREE, cache
 from rig.progress import Step
 
@@ -41,13 +40,11 @@ def headers(kernel: str) -> Path:
     top = wanted[0]
     release = top.removeprefix("linux-headers-")
     parts = [top] + [
-        name
-        for name in packages.depends(top)
-        if name.startswith(("linux-headers-", "linux-kbuild-"))
+        name for name in packages.depends(top) if name.startswith(("linux-headers-", "linux-kbuild-"))
     ]
     folder = cache() / f"headers-{release}_{packages.version(top)}"
     final = folder / "usr/src" / top
-    with _making(folder) as work:
+    with making(folder) as work:
         if work:
             with Step(f"unpacking the headers of {release}"):
                 for name in parts:
@@ -82,20 +79,21 @@ def module(kernel: str, release: str) -> list[Path]:
     """Build kernel/ for a kernel and return the .ko files, in build/kernel/RELEASE; none without sources.
 
     The sources are copied there first, so that the tree stays clean and releases do not mix; include/
-    lies beside them as in the tree.
+    lies beside kernel/ as in the tree. kbuild starts at the first Kbuild or Makefile from kernel/ down.
     """
     source = TREE / "kernel"
-    if not any((source / name).exists() for name in ("Kbuild", "Makefile")):
+    starts = [path.parent for name in ("Kbuild", "Makefile") for path in source.rglob(name)]
+    if not starts:
         return []
+    start = min(starts, key=lambda path: (len(path.parts), path))
     folder = BUILD / "kernel" / release
     _mirror(source, folder / "kernel")
     if (TREE / "include").is_dir():
         _mirror(TREE / "include", folder / "include")
     with Step(f"building the module for {release}"):
         jobs = f"-j{os.cpu_count() or 1}"
-        kdir = headers(kernel)
-        # KVER tells a Makefile of ours apart from kbuild reading it.
-        run(["make", jobs, "-C", kdir, f"M={folder / 'kernel'}", "CC=gcc-12", "modules"])
+        place = folder / "kernel" / start.relative_to(source)
+        run(["make", jobs, "-C", headers(kernel), f"M={place}", "CC=gcc-12", "modules"])
     built = []
     for path in sorted((folder / "kernel").rglob("*.ko")):
         shutil.copyfile(path, folder / path.name)
@@ -127,27 +125,38 @@ def _after(modules: list[Path]) -> list[Path]:
 
 def install(domains: Mapping[str, Guest], made: Products, policy: str) -> None:
     """Put the products into the domains, start xwayd in domain 0 and load the modules in the guests."""
+    if "dom0" in domains:
+        _put_programs(domains["dom0"], made)
+        if "xwayd" in made.programs:
+            start_daemon(domains["dom0"], policy)
     for name, guest in domains.items():
-        for program, path in made.programs.items():
-            place = "/usr/local/sbin" if program == "xwayd" else "/usr/local/bin"
-            guest.put(path, f"{place}/{program}", mode=0o755)
-        if name == "dom0":
-            continue
-        for path in made.modules:
-            guest.put(path, f"/lib/modules/{made.release}/extra/{path.name}", mode=0o644)
-    if "dom0" in domains and "xwayd" in made.programs:
-        start_daemon(domains["dom0"], policy)
-    for name, guest in domains.items():
-        if name != "dom0" and made.modules:
-            guest.run(["depmod", made.release])
-            for path in _after(made.modules):
-                if re.search(r"test", path.stem):
-                    continue  # a test loads its own
-                guest.run(["modprobe", path.stem])
+        if name != "dom0":
+            load(guest, made)
+
+
+def _put_programs(guest: Guest, made: Products) -> None:
+    for program, path in made.programs.items():
+        place = "/usr/local/sbin" if program == "xwayd" else "/usr/local/bin"
+        guest.put(path, f"{place}/{program}", mode=0o755)
+
+
+def load(guest: Guest, made: Products) -> None:
+    """Put the products into a guest and load the modules, but for those that are tests."""
+    _put_programs(guest, made)
+    if not made.modules:
+        return
+    for path in made.modules:
+        guest.put(path, f"/lib/modules/{made.release}/extra/{path.name}", mode=0o644)
+    guest.run(["depmod", made.release])
+    for path in sorted(made.modules, key=lambda path: (path.stem != "xway", path.stem)):
+        if "test" not in path.stem:
+            guest.run(["modprobe", path.stem])
 
 
 def start_daemon(dom0: Guest, policy: str) -> None:
     """Write xwayd's configuration and start it; what it says goes to /var/log/xwayd.log."""
     dom0.write("/etc/xway/xwayd.conf", policy.rstrip("\n") + "\n")
-    dom0.run("setsid xwayd </dev/null >>/var/log/xwayd.log 2>&1 & sleep 0.3; kill -0 $! 2>/dev/null || "
-             "pgrep -x xwayd >/dev/null || { cat /var/log/xwayd.log >&2; exit 1; }")
+    dom0.run(
+        "setsid xwayd </dev/null >>/var/log/xwayd.log 2>&1 &\n"
+        "sleep 0.5; pgrep -x xwayd >/dev/null || { cat /var/log/xwayd.log >&2; exit 1; }"
+    )

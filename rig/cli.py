@@ -1,13 +1,15 @@
 """The command `rig`."""
 
 import argparse
+import contextlib
 import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from rig import client, image, machine
+from rig import build, client, host, image, machine
 from rig.errors import RigError
 from rig.guest import shown
 
@@ -29,13 +31,18 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--vcpus", type=int, default=0, help="of each guest (1; plain: 2)")
     up.add_argument("--memory", type=int, default=512, help="of each guest, MiB")
     up.add_argument("--plain", action="store_true", help="one ordinary VM named g1, without Xen")
-    up.add_argument("--clock", choices=("wall", "instructions"), default="wall",
-                    help="instructions: one guest instruction takes one nanosecond of guest time")
+    up.add_argument(
+        "--clock",
+        choices=("wall", "instructions"),
+        default="wall",
+        help="instructions: one guest instruction takes one nanosecond of guest time",
+    )
     up.add_argument("--xenstored", choices=("c", "o"), default="c", help="which XenStore daemon")
     up.add_argument("--policy", default="allow all", help="content of xwayd.conf")
     up.add_argument("--no-xway", action="store_true", help="leave the tree's module and daemon out")
     run = add("exec", "run a command in a domain; output and exit status pass through")
     run.add_argument("--timeout", type=float, default=None, help="seconds; then it is killed (status 124)")
+    run.add_argument("--no-stdin", action="store_true", help="do not pass standard input on")
     run.add_argument("guest")
     run.add_argument("words", nargs=argparse.REMAINDER, metavar="-- CMD...")
     put = add("put", "copy a file into a domain")
@@ -64,9 +71,16 @@ def _split(place: str) -> tuple[str, str]:
 
 def _up(options: argparse.Namespace) -> int:
     config = machine.Config(
-        guests=options.guests, type=options.type, kernel=options.kernel, vcpus=options.vcpus,
-        memory=options.memory, plain=options.plain, clock=options.clock,
-        xenstored=options.xenstored, xway=not options.no_xway, policy=options.policy,
+        guests=options.guests,
+        type=options.type,
+        kernel=options.kernel,
+        vcpus=options.vcpus,
+        memory=options.memory,
+        plain=options.plain,
+        clock=options.clock,
+        xenstored=options.xenstored,
+        xway=not options.no_xway,
+        policy=options.policy,
     )
     begin = time.monotonic()
     rig = machine.up(config, options.name)
@@ -89,13 +103,18 @@ def _exec(options: argparse.Namespace) -> int:
         sys.stderr.buffer.write(data)
         sys.stderr.buffer.flush()
 
-    try:
-        stdin: int | bytes = sys.stdin.fileno() if not os.isatty(sys.stdin.fileno()) else b""
-    except (OSError, ValueError, AttributeError):
-        stdin = b""
+    stdin: int | bytes = b""
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # it may be closed
+        if not options.no_stdin and not os.isatty(sys.stdin.fileno()):
+            stdin = sys.stdin.fileno()
     status = client.execute(
-        guest.port, words, stdin=stdin, timeout=options.timeout,
-        guest_limit=rig.config.clock == "wall", on_stdout=stdout, on_stderr=stderr,
+        guest.port,
+        words,
+        stdin=stdin,
+        timeout=options.timeout,
+        guest_limit=rig.config.clock == "wall",
+        on_stdout=stdout,
+        on_stderr=stderr,
     )
     if status is None:
         print(f"rig: killed after {options.timeout:g} s: {shown(words)}", file=sys.stderr)
@@ -124,8 +143,6 @@ def _status() -> int:
 
 
 def _build() -> int:
-    from rig import build, host
-
     host.need_packages()
     made = image.base()
     image.start(made, machine.hosts())
@@ -169,6 +186,7 @@ def _run(options: argparse.Namespace) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the rig's own errors are one text on standard error and status 125."""
     options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that up() clears away what it started
     try:
         return _run(options)
     except RigError as error:

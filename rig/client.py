@@ -113,7 +113,7 @@ def execute(
     cwd: str | None = None,
     timeout: float | None = 120.0,
     guest_limit: bool = True,
-    connect_wait: float = 15.0,
+    connect_wait: float = 30.0,
     on_stdout: Callable[[bytes], object],
     on_stderr: Callable[[bytes], object],
 ) -> int | None:

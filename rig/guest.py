@@ -68,9 +68,7 @@ class Background:
 class Guest:
     """A domain with an agent in it, reached at a port of this host."""
 
-    def __init__(
-        self, name: str, port: int, ip4: str, ip6: str, *, guest_limit: bool = True
-    ) -> None:
+    def __init__(self, name: str, port: int, ip4: str, ip6: str, *, guest_limit: bool = True) -> None:
         """guest_limit: see client.execute."""
         self.name = name
         self.port = port
@@ -88,7 +86,7 @@ class Guest:
         stdin: bytes | str | Path = b"",
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
-        connect_wait: float = 15.0,
+        connect_wait: float = 30.0,
     ) -> Result:
         """Run a command: a string by the shell, a list as it is; wait for its end.
 
@@ -120,9 +118,7 @@ class Guest:
                 Result(result.stdout, result.stderr, -1),
             )
         if check and status:
-            raise CommandFailed(
-                f"{self.name}: status {status} from: {shown(command)}{tail}", result
-            )
+            raise CommandFailed(f"{self.name}: status {status} from: {shown(command)}{tail}", result)
         return result
 
     def start(self, command: Command, *, env: Mapping[str, str] | None = None) -> Background:
@@ -195,10 +191,10 @@ class Guest:
         """Return the kernel's log, as `dmesg` prints it."""
         return self.run(["dmesg"]).stdout
 
-    def kernel_records(self, first: int = 0) -> list[tuple[int, str]]:
-        """Return (sequence number, text) of the kernel log's records from `first` on."""
+    def kernel_records(self) -> list[tuple[int, str]]:
+        """Return (sequence number, text) of the records in the kernel's log."""
         records = []
-        for line in self.run(["/rig/agent", "kmsg", str(first)]).stdout.splitlines():
+        for line in self.run(["/rig/agent", "kmsg"]).stdout.splitlines():
             head, found, text = line.partition(";")
             if found and not line.startswith(" "):
                 records.append((int(head.split(",")[1]), text))

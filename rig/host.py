@@ -57,9 +57,7 @@ def missing_packages(packages: Sequence[str] = HOST_PACKAGES) -> list[str]:
         text=True,
         check=False,
     )
-    installed = {
-        line.split()[0] for line in done.stdout.splitlines() if line.endswith(" installed")
-    }
+    installed = {line.split()[0] for line in done.stdout.splitlines() if line.endswith(" installed")}
     return [package for package in packages if package not in installed]
 
 

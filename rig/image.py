@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from fcntl import LOCK_EX, flock
 from pathlib import Path
 
-from rig import kernels, packages
+from rig import kernels, packages, rootfs
 from rig.errors import RigError
 from rig.host import run
 from rig.paths import GUESTFS, cache
 from rig.progress import Step
 
 KERNELS = ("6.12", "6.1")
+KEEP = 4  # folders of a kind in the cache
 
 # Modules that the start-up archive loads, by role.
 START_MODULES = {
@@ -29,20 +30,6 @@ START_MODULES = {
     "dom0": ["virtio_pci", "virtio_blk", "squashfs", "overlay"],
     "guest": ["xen-blkfront", "squashfs", "overlay"],
 }
-
-# Run in the image's root at the end of its making: a key that root of every domain has and trusts.
-CUSTOMIZE = r"""set -e
-mkdir -p "$1/rig" "$1/root/.ssh" "$1/etc/xway" "$1/etc/ssh/sshd_config.d"
-chmod 700 "$1/root/.ssh"
-chroot "$1" ssh-keygen -q -t ed25519 -N "" -f /root/.ssh/id_ed25519
-cp "$1/root/.ssh/id_ed25519.pub" "$1/root/.ssh/authorized_keys"
-echo "StrictHostKeyChecking no
-UserKnownHostsFile /dev/null
-LogLevel ERROR" > "$1/root/.ssh/config"
-echo "PermitRootLogin yes" > "$1/etc/ssh/sshd_config.d/rig.conf"
-ln -sf /usr/lib/xen-4.17/bin/xl "$1/usr/local/sbin/xl"
-rm -rf "$1"/usr/share/doc/* "$1"/usr/share/man/* "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/*
-"""
 
 
 @dataclass(frozen=True)
@@ -54,16 +41,20 @@ class Base:
 
     @property
     def root(self) -> Path:
+        """Root file system of every domain."""
         return self.folder / "root.sqfs"
 
     @property
     def xen(self) -> Path:
+        """Xen, as QEMU starts it."""
         return self.folder / "xen.elf"
 
     def vmlinux(self, kernel: str) -> Path:
+        """Return the bare kernel."""
         return self.folder / f"vmlinux-{kernel}"
 
     def modules(self, kernel: str) -> Path:
+        """Return the folder of a kernel's modules, as /lib/modules/RELEASE in the image."""
         return self.folder / "modules" / kernel / "lib/modules" / self.releases[kernel]
 
 
@@ -74,10 +65,12 @@ class Start:
     folder: Path
 
     def initrd(self, kernel: str) -> Path:
+        """Return the start-up archive for a kernel."""
         return self.folder / f"initrd-{kernel}"
 
     @property
     def boot_disk(self) -> Path:
+        """Disk with the kernels and archives for domain 0's xl."""
         return self.folder / "boot.sqfs"
 
 
@@ -90,12 +83,14 @@ def _hash(*parts: object) -> str:
 
 
 @contextmanager
-def _making(folder: Path) -> Iterator[Path | None]:
+def making(folder: Path) -> Iterator[Path | None]:
     """Give an empty folder to fill, which becomes `folder` at the end; None if that is there already.
 
-    Several rigs may start at once: one makes it, the others wait.
+    Several rigs may start at once: one makes it, the others wait. Of folders named PREFIX-anything only
+    the KEEP last used stay.
     """
     if folder.exists():
+        os.utime(folder)
         yield None
         return
     with open(folder.parent / f".{folder.name}.lock", "w") as lock:
@@ -110,45 +105,9 @@ def _making(folder: Path) -> Iterator[Path | None]:
             work.rename(folder)
         finally:
             shutil.rmtree(work, ignore_errors=True)
-
-
-def _make_root(work: Path, modules: list[Path]) -> None:
-    """Make root.sqfs from Debian's packages and the modules under the roots `modules`."""
-    hook = work / "customize"
-    hook.write_text("#!/bin/sh\n" + CUSTOMIZE)
-    hook.chmod(0o755)
-    tar = work / "root.tar"
-    hooks = ["--customize-hook=mkdir -p \"$1/usr/lib/modules\""]
-    hooks += [f"--customize-hook=sync-in {root}/lib/modules /usr/lib/modules" for root in modules]
-    with Step("making the guests' Debian image"):
-        run(
-            [
-                "mmdebstrap",
-                "--mode=auto",
-                "--variant=essential",
-                "--format=tar",
-                f"--include={','.join(packages.GUEST_PACKAGES)}",
-                "--dpkgopt=path-exclude=/usr/share/man/*",
-                "--dpkgopt=path-exclude=/usr/share/doc/*",
-                "--dpkgopt=path-exclude=/usr/share/locale/*",
-                *[
-                    f"--aptopt={option}"
-                    for option in run(["apt-config", "dump"]).splitlines()
-                    if option.startswith("Acquire::Check-")
-                ],
-                *hooks,
-                f"--customize-hook={hook}",
-                "bookworm",
-                tar,
-            ],
-            env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"},
-        )
-    # Not compressed: an emulated CPU reads it faster, and the host has the room.
-    plain = ["-noI", "-noD", "-noF", "-noX", "-no-xattrs", "-no-fragments", "-quiet", "-no-progress"]
-    run(["sh", "-c", 'mksquashfs - "$1" -tar "${@:3}" < "$2"'.replace('"${@:3}"', " ".join(plain)),
-         "sh", work / "root.sqfs", tar])
-    tar.unlink()
-    hook.unlink()
+    alike = folder.parent.glob(folder.name.partition("-")[0] + "-*")
+    for old in sorted(alike, key=lambda path: path.stat().st_mtime, reverse=True)[KEEP:]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def base() -> Base:
@@ -162,12 +121,11 @@ def base() -> Base:
         versions,
         {name: packages.version(name) for name in images.values()},
         packages.version(packages.XEN_PACKAGE),
-        CUSTOMIZE,
         Path(kernels.__file__).read_bytes(),
-        Path(__file__).read_bytes().split(b"def base()")[0].split(b"def _make_root")[1],
+        Path(rootfs.__file__).read_bytes(),
     )
     folder = cache() / f"base-{key}"
-    with _making(folder) as work:
+    with making(folder) as work:
         if work:
             with Step("unpacking Xen and the kernels"):
                 packages.unpack(packages.XEN_PACKAGE, work / "xen")
@@ -182,7 +140,7 @@ def base() -> Base:
                     )
                     kernels.prune_modules(tree, work / "modules" / kernel, releases[kernel])
                     shutil.rmtree(tree)
-            _make_root(work, [work / "modules" / kernel for kernel in KERNELS])
+            rootfs.make(work, [work / "modules" / kernel for kernel in KERNELS])
             (work / "releases.json").write_text(json.dumps(releases))
     return Base(folder, releases)
 
@@ -202,7 +160,7 @@ def _cpio(entries: list[tuple[str, int, bytes]]) -> bytes:
 def _initrd(made: Base, kernel: str, agent: bytes, hosts: str) -> bytes:
     """Return the start-up archive for `kernel`: busybox, modules for the root, and the rig's files."""
     busybox = Path("/bin/busybox").read_bytes()
-    if b"\x7fELF" != busybox[:4]:
+    if busybox[:4] != b"\x7fELF":
         raise RigError("/bin/busybox is not a program (package busybox-static)")
     entries = [(name, 0o040755, b"") for name in ("bin", "modules", "rig")]
     entries += [
@@ -232,7 +190,7 @@ def start(made: Base, hosts: str) -> Start:
     busybox = Path("/bin/busybox").read_bytes()
     key = _hash(made.folder.name, files, busybox, hosts, START_MODULES, Path(__file__).read_bytes())
     folder = cache() / f"start-{key}"
-    with _making(folder) as work:
+    with making(folder) as work:
         if work:
             with Step("making the start-up archives"):
                 agent = work / "agent"

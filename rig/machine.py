@@ -2,12 +2,10 @@
 
 import contextlib
 import json
-import os
 import re
 import shutil
 import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from rig import build, host, image, kernellog, qemu
 from rig.client import AgentGone
@@ -113,7 +111,7 @@ class Machine:
             )
             for number, port in zip(numbers, ports, strict=True)
         }
-        self._log_next: dict[str, int] = {}
+        self.products: build.Products | None = None
 
     @property
     def dom0(self) -> Guest:
@@ -156,19 +154,27 @@ class Machine:
 
     def check_logs(self) -> list[str]:
         """Return the lines of trouble in every domain's kernel log since the last check."""
+        seen_file = self.folder / "log-seen.json"
+        seen: dict[str, int] = {}
+        with contextlib.suppress(OSError, ValueError):
+            seen = json.loads(seen_file.read_text())
         trouble = []
         for name, guest in self.domains.items():
             try:
-                records = guest.kernel_records(self._log_next.get(name, 0))
+                records = guest.kernel_records()
             except RigError as error:
                 trouble.append(f"{name}: kernel log cannot be read: {error}")
                 tail = self.console(name).splitlines()[-40:]
                 trouble += [f"{name} console: {line}" for line in tail]
                 continue
-            if records:
-                self._log_next[name] = records[-1][0] + 1
-            lines = [text for _, text in records]
+            last = records[-1][0] if records else -1
+            first = seen.get(name, -1) + 1
+            if first > last + 1:  # the domain has been started again
+                first = 0
+            seen[name] = last
+            lines = [text for number, text in records if number >= first]
             trouble += [f"{name}: {line}" for line in kernellog.trouble(lines)]
+        seen_file.write_text(json.dumps(seen))
         return trouble
 
     def down(self) -> None:
@@ -176,11 +182,25 @@ class Machine:
         qemu.stop(self._pid, self._started)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def create_guest(self, number: int) -> None:
-        """Have domain 0 start guest `number`, whose configuration is written first."""
-        name = guest_name(number)
-        self.dom0.write(f"/etc/xen/{name}.cfg", xl_config(self.config, number))
+    def create_guest(self, name: str) -> None:
+        """Have domain 0 start a guest, whose configuration is written first; it is not waited for."""
+        self.dom0.write(f"/etc/xen/{name}.cfg", xl_config(self.config, int(name[1:])))
         self.dom0.run(["xl", "create", "-q", f"/etc/xen/{name}.cfg"], timeout=180)
+
+    def destroy_guest(self, name: str) -> None:
+        """End a guest at once, as if its power had failed."""
+        self.dom0.run(["xl", "destroy", name])
+
+    def start_guest(self, name: str) -> None:
+        """Start a guest that has ended, wait until it runs commands, and load xway in it as up() does."""
+        guest = self.guest(name)
+        self.create_guest(name)
+        _wait(self, guest)
+        if self.config.xway:
+            if self.products is None:
+                release = guest.run(["uname", "-r"]).stdout.strip()
+                self.products = build.products(self.config.kernel, release)
+            build.load(guest, self.products)
 
 
 def xl_config(config: Config, number: int) -> str:
@@ -208,7 +228,9 @@ def identity(number: int) -> str:
     return f"rig.name={guest_name(number)} rig.ip4={ip4} rig.ip6={ip6}"
 
 
-def _arguments(config: Config, made: image.Base, start: image.Start, ports: list[int], accel: str) -> list[str]:
+def _arguments(
+    config: Config, made: image.Base, start: image.Start, ports: list[int], accel: str
+) -> list[str]:
     """Return QEMU's arguments."""
     instructions = config.clock == "instructions"
     if accel == "kvm":
@@ -225,8 +247,10 @@ def _arguments(config: Config, made: image.Base, start: image.Start, ports: list
     args += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
     args += ["-serial", "file:console.log", "-monitor", "unix:monitor,server=on,wait=off"]
     args += ["-drive", f"file={made.root},if=virtio,format=raw,readonly=on"]
-    args += ["-netdev", "user,id=net,restrict=on,net=10.77.0.0/24,host=10.77.0.254,dns=10.77.0.253,"
-             "ipv6=off" + forwards]
+    args += [
+        "-netdev",
+        "user,id=net,restrict=on,net=10.77.0.0/24,host=10.77.0.254,dns=10.77.0.253,ipv6=off" + forwards,
+    ]
     args += ["-device", "virtio-net-pci,netdev=net,romfile="]
     if config.plain:
         cpu = [] if accel == "kvm" else ["-cpu", "max"]
@@ -268,6 +292,14 @@ def find(name: str = DEFAULT_NAME) -> Machine:
     return machine
 
 
+def is_up(name: str) -> bool:
+    """Tell whether a rig of this name is up."""
+    try:
+        return find(name).alive
+    except RigError:
+        return False
+
+
 def names() -> list[str]:
     """Return the names of rigs that have a folder, up or dead."""
     return sorted(path.name for path in RUN.iterdir()) if RUN.is_dir() else []
@@ -291,9 +323,8 @@ def up(config: Config, name: str = DEFAULT_NAME, *, die_with_us: bool = False) -
     _check_name(name)
     config = config.checked()
     host.need_packages()
-    with contextlib.suppress(RigError):
-        find(name)
-        raise FileExistsError
+    if name in names() and is_up(name):
+        raise RigError(f"rig {name} is up already (rig down)")
     remove(name)
     made = image.base()
     start = image.start(made, hosts())
@@ -302,17 +333,17 @@ def up(config: Config, name: str = DEFAULT_NAME, *, die_with_us: bool = False) -
     ports = qemu.free_ports(1 if config.plain else config.guests + 1)
     folder = RUN / name
     folder.mkdir(parents=True)
+    process = None
     try:
         with Step(f"starting {'the plain VM' if config.plain else 'Xen and its domains'}"):
             arguments = _arguments(config, made, start, ports, accel)
-            pid = qemu.launch(arguments, folder, die_with_us=die_with_us)
+            process = qemu.launch(arguments, folder, die_with_us=die_with_us)
             state: dict[str, object] = {
-                "pid": pid,
-                "started": qemu.start_time(pid),
+                "pid": process.pid,
+                "started": qemu.start_time(process.pid),
                 "accel": accel,
                 "ports": ports,
                 "config": asdict(config),
-                "since": time.time(),
             }
             partial = folder / "state.new"
             partial.write_text(json.dumps(state, indent=1))
@@ -320,17 +351,15 @@ def up(config: Config, name: str = DEFAULT_NAME, *, die_with_us: bool = False) -
             machine = Machine(name, config, state)
             _boot(machine)
         if products:
+            machine.products = products
             with Step("loading xway"):
                 build.install(machine.domains, products, config.policy)
         return machine
     except BaseException:
-        if "pid" in locals():
-            with contextlib.suppress(Exception):
-                started = qemu.start_time(pid)
-                if started is not None:
-                    qemu.stop(pid, started)
-        if not os.environ.get("RIG_KEEP"):
-            shutil.rmtree(folder, ignore_errors=True)
+        if process:
+            process.kill()
+            process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
@@ -342,7 +371,7 @@ def _boot(machine: Machine) -> None:
             ready = "while [ ! -e /run/rig-ready ]; do sleep 0.1; done"
             machine.dom0.run(ready, timeout=60)
             for number in range(1, machine.config.guests + 1):
-                machine.create_guest(number)
+                machine.create_guest(guest_name(number))
         for guest in machine.guests:
             _wait(machine, guest)
     except RigError as error:

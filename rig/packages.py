@@ -48,9 +48,7 @@ def look_up(names: Iterable[str]) -> None:
                 _known.setdefault(fields["Package"], fields)
         wanted = [name for name in wanted if name not in _known]
     if wanted:
-        raise RigError(
-            f"not in this host's package lists (apt-get update?): {' '.join(wanted)}"
-        )
+        raise RigError(f"not in this host's package lists (apt-get update?): {' '.join(wanted)}")
 
 
 def _record(package: str) -> dict[str, str]:

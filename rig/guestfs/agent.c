@@ -15,8 +15,7 @@
  * handler stays to drain its output, so that it never gets SIGPIPE for the rig having lost interest.
  * When the rig goes away first, or the time is up, the command's whole session of processes is killed.
  *
- * "agent kmsg [SEQ]" prints the kernel log's records from sequence number SEQ on, as /dev/kmsg has
- * them, and ends at the newest.
+ * "agent kmsg" prints the kernel log's records as /dev/kmsg has them, and ends at the newest.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -363,7 +362,7 @@ static void handle(int sock)
 	}
 }
 
-static int print_kmsg(unsigned long long from)
+static int print_kmsg(void)
 {
 	static char buf[16384];
 	int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK);
@@ -373,16 +372,12 @@ static int print_kmsg(unsigned long long from)
 		return 1;
 	}
 	for (;;) {
-		ssize_t n = read(fd, buf, sizeof(buf) - 1);
-		unsigned long long seq;
+		ssize_t n = read(fd, buf, sizeof(buf));
 
 		if (n < 0 && (errno == EPIPE || errno == EINTR))
 			continue;	/* overwritten while reading: the next read goes on */
 		if (n <= 0)
 			return 0;
-		buf[n] = 0;
-		if (sscanf(buf, "%*u,%llu", &seq) == 1 && seq < from)
-			continue;
 		if (write_all(1, buf, n))
 			return 1;
 	}
@@ -395,7 +390,7 @@ int main(int argc, char **argv)
 	FILE *score;
 
 	if (argc > 1 && !strcmp(argv[1], "kmsg"))
-		return print_kmsg(argc > 2 ? strtoull(argv[2], NULL, 10) : 0);
+		return print_kmsg();
 
 	score = fopen("/proc/self/oom_score_adj", "w");
 	if (score) {

@@ -1,0 +1,174 @@
+"""The rig as pytest fixtures.
+
+    def test_ping(machine):
+        machine.guest("g1").run("ping -c 1 g2")
+
+`machine` is a rig that is up, by default what the folder's conftest says. Tests that ask for the same
+configuration share one boot; a mark asks for another, several marks run the test on each:
+
+    @pytest.mark.rig(type="pvh", kernel="6.1")
+
+After every test the kernel log of every domain is looked through; trouble fails the test, unless a mark
+allows it: @pytest.mark.allow_log("regex"). A rig that had trouble is not used again.
+
+Options of pytest: `--rig KEY=VALUE[,KEY=VALUE...]` changes the default configuration, `--rig-use NAME` runs
+on a rig that `rig up` has brought up, whatever its configuration.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rig import machine as rig_machine
+from rig.errors import RigError
+from rig.guest import Guest
+from rig.machine import Config, Machine
+
+TEST_PREFIX = "test-"
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Add the options of pytest described above."""
+    group = parser.getgroup("rig")
+    group.addoption("--rig", default="", metavar="KEY=VALUE,...", help="default configuration of the rig")
+    group.addoption("--rig-use", default="", metavar="NAME", help="run on this rig, which is up")
+
+
+def parse_config(text: str) -> dict[str, Any]:
+    """Return the configuration in KEY=VALUE,...; RigError names what is wrong."""
+    config: dict[str, Any] = {}
+    for part in filter(None, text.split(",")):
+        key, equals, value = part.partition("=")
+        kind = {"guests": int, "vcpus": int, "memory": int, "plain": bool, "xway": bool}.get(key, str)
+        if not equals or key not in Config.__dataclass_fields__:
+            raise RigError(f"--rig: not KEY=VALUE with a key of the rig's: {part}")
+        try:
+            config[key] = value == "yes" if kind is bool else kind(value)
+        except ValueError:
+            raise RigError(f"--rig: not a number: {part}") from None
+    return config
+
+
+def choose(metafunc: pytest.Metafunc, **defaults: Any) -> None:
+    """Give tests that use `machine` their configurations; to be called by pytest_generate_tests."""
+    if "machine" not in metafunc.fixturenames:
+        return
+    nearest: Any = None
+    configs: list[dict[str, Any]] = []
+    for node, mark in metafunc.definition.iter_markers_with_node("rig"):
+        if nearest is None:
+            nearest = node
+        if node is nearest:
+            configs.insert(0, mark.kwargs)
+    try:
+        default = {**defaults, **parse_config(metafunc.config.getoption("--rig"))}
+        made = [Config(**{**default, **config}).checked() for config in configs or [{}]]
+    except (RigError, TypeError) as error:
+        raise pytest.UsageError(f"{metafunc.definition.nodeid}: {error}") from error
+    metafunc.parametrize("machine", made, indirect=True, scope="session", ids=[_id(one) for one in made])
+
+
+def _id(config: Config) -> str:
+    kind = "plain" if config.plain else config.type
+    words = [kind, config.kernel]
+    if config.clock != "wall":
+        words.append(config.clock)
+    if config.vcpus > 1 and not config.plain:
+        words.append(f"{config.vcpus}cpu")
+    if config.guests != 2 and not config.plain:
+        words.append(f"{config.guests}guests")
+    if config.xenstored != "c":
+        words.append("oxenstored")
+    return "-".join(words)
+
+
+def group(items: list[pytest.Item]) -> None:
+    """Put tests on the same configuration beside each other; to be called on collection."""
+    order: dict[Config, int] = {}
+
+    def place(item: pytest.Item) -> int:
+        spec = getattr(item, "callspec", None)
+        config = spec.params.get("machine") if spec else None
+        return order.setdefault(config, len(order)) if config else -1
+
+    items.sort(key=place)
+
+
+class Pool:
+    """Rigs of this test run: one plain VM and one Xen at a time, kept until another is asked for."""
+
+    def __init__(self, use: str = "") -> None:
+        self._use = use
+        self._rigs: dict[bool, Machine] = {}
+        self._count = 0
+        for name in rig_machine.names():  # left by a run that was killed
+            if name.startswith(TEST_PREFIX) and not rig_machine.is_up(name):
+                rig_machine.remove(name)
+
+    def get(self, config: Config) -> Machine:
+        """Return a rig of this configuration, brought up if need be."""
+        if self._use:
+            rig = rig_machine.find(self._use)
+            if rig.config.plain != config.plain:
+                pytest.skip(f"rig {self._use} is {'plain' if rig.config.plain else 'not plain'}")
+            return rig
+        running = self._rigs.get(config.plain)
+        if running and running.config == config and running.alive:
+            return running
+        self.drop(config.plain)
+        self._count += 1
+        name = f"{TEST_PREFIX}{os.getpid()}-{self._count}"
+        self._rigs[config.plain] = rig_machine.up(config, name, die_with_us=True)
+        return self._rigs[config.plain]
+
+    def drop(self, plain: bool) -> None:
+        """End the plain VM, or the Xen, if there is one."""
+        rig = self._rigs.pop(plain, None)
+        if rig:
+            rig.down()
+
+
+@pytest.fixture(scope="session")
+def rig_pool(request: pytest.FixtureRequest) -> Iterator[Pool]:
+    """Return the rigs of this test run; they end with it."""
+    pool = Pool(request.config.getoption("--rig-use"))
+    try:
+        yield pool
+    finally:
+        pool.drop(True)
+        pool.drop(False)
+
+
+@pytest.fixture
+def machine(request: pytest.FixtureRequest, rig_pool: Pool) -> Machine:
+    """Return a rig that is up."""
+    return rig_pool.get(request.param)
+
+
+@pytest.fixture
+def guest(machine: Machine) -> Guest:
+    """Return the guest g1 of the rig, or the plain VM."""
+    return machine.guest("g1")
+
+
+@pytest.fixture(autouse=True)
+def check_kernel_logs(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test in which a kernel complained."""
+    if "machine" not in request.fixturenames:
+        yield
+        return
+    rig: Machine = request.getfixturevalue("machine")
+    pool: Pool = request.getfixturevalue("rig_pool")
+    before = rig.check_logs()
+    if before:
+        pool.drop(rig.config.plain)
+        pytest.fail("kernel logs had trouble before the test:\n" + "\n".join(before), pytrace=False)
+    yield
+    allowed = [re.compile(str(mark.args[0])) for mark in request.node.iter_markers("allow_log")]
+    trouble = [line for line in rig.check_logs() if not any(one.search(line) for one in allowed)]
+    if trouble:
+        pool.drop(rig.config.plain)
+        pytest.fail("kernel logs have trouble:\n" + "\n".join(trouble), pytrace=False)

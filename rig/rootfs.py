@@ -1,0 +1,61 @@
+"""Makes the root image from Debian's packages."""
+
+import os
+from pathlib import Path
+
+from rig import packages
+from rig.host import run
+from rig.progress import Step
+
+# Run in the image's root at the end of its making: a key that root of every domain has and trusts.
+CUSTOMIZE = r"""set -e
+mkdir -p "$1/rig" "$1/root/.ssh" "$1/etc/xway" "$1/etc/ssh/sshd_config.d"
+chmod 700 "$1/root/.ssh"
+chroot "$1" ssh-keygen -q -t ed25519 -N "" -f /root/.ssh/id_ed25519
+cp "$1/root/.ssh/id_ed25519.pub" "$1/root/.ssh/authorized_keys"
+echo "StrictHostKeyChecking no
+UserKnownHostsFile /dev/null
+LogLevel ERROR" > "$1/root/.ssh/config"
+echo "PermitRootLogin yes" > "$1/etc/ssh/sshd_config.d/rig.conf"
+ln -sf /usr/lib/xen-4.17/bin/xl "$1/usr/local/sbin/xl"
+rm -rf "$1"/usr/share/doc/* "$1"/usr/share/man/* "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/*
+"""
+
+
+def make(work: Path, modules: list[Path]) -> None:
+    """Make root.sqfs from Debian's packages and the modules under the roots `modules`."""
+    hook = work / "customize"
+    hook.write_text("#!/bin/sh\n" + CUSTOMIZE)
+    hook.chmod(0o755)
+    tar = work / "root.tar"
+    hooks = ['--customize-hook=mkdir -p "$1/usr/lib/modules"']
+    hooks += [f"--customize-hook=sync-in {root}/lib/modules /usr/lib/modules" for root in modules]
+    with Step("making the guests' Debian image"):
+        run(
+            [
+                "mmdebstrap",
+                "--mode=auto",
+                "--variant=essential",
+                "--format=tar",
+                f"--include={','.join(packages.GUEST_PACKAGES)}",
+                "--dpkgopt=path-exclude=/usr/share/man/*",
+                "--dpkgopt=path-exclude=/usr/share/doc/*",
+                "--dpkgopt=path-exclude=/usr/share/locale/*",
+                *[
+                    f"--aptopt={option}"
+                    for option in run(["apt-config", "dump"]).splitlines()
+                    if option.startswith("Acquire::Check-")
+                ],
+                *hooks,
+                f"--customize-hook={hook}",
+                "bookworm",
+                tar,
+            ],
+            env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"},
+        )
+    # Not compressed: an emulated CPU reads it faster, and the host has the room.
+    plain = ["-noI", "-noD", "-noF", "-noX", "-no-xattrs", "-no-fragments", "-quiet", "-no-progress"]
+    squash = f'mksquashfs - "$1" -tar {" ".join(plain)} < "$2"'
+    run(["sh", "-c", squash, "sh", work / "root.sqfs", tar])
+    tar.unlink()
+    hook.unlink()

@@ -1,0 +1,23 @@
+"""What all tests have: the rig's fixtures."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from rig import fixtures
+from rig.fixtures import check_kernel_logs, guest, machine, rig_pool
+
+__all__ = ["check_kernel_logs", "guest", "machine", "rig_pool"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the rig's options."""
+    fixtures.add_options(parser)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let tests share a boot."""
+    fixtures.group(items)

@@ -1,0 +1,10 @@
+"""Tests in this folder run in one ordinary VM without Xen."""
+
+import pytest
+
+from rig import fixtures
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give tests their machine."""
+    fixtures.choose(metafunc, plain=True)
