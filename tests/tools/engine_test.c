@@ -1,0 +1,641 @@
+// SPDX-License-Identifier: GPL-2.0
+/* xwayd against a XenStore in memory: one scenario for each thing it promises. */
+#include <errno.h>
+#include <string.h>
+
+#include "memstore.h"
+#include "xwayd/log.h"
+
+#define UUID_A "aaaaaaaa-0000-4000-8000-000000000001"
+#define UUID_B "bbbbbbbb-0000-4000-8000-000000000002"
+#define UUID_C "cccccccc-0000-4000-8000-000000000003"
+#define UUID_D "dddddddd-0000-4000-8000-000000000004"
+
+/* Domain 1 is the lower one of the two. */
+#define OFFER_1 "1 0123456789abcdef 17 9"
+#define OFFER_1B "1 fedcba9876543210 18 9"
+#define OFFER_2 "1 00000000000000aa 2147483647 0"
+
+static struct mem m;
+static struct xwayd x;
+
+static struct policy *policy(const char *text)
+{
+	char error[POLICY_ERROR];
+	FILE *file = fmemopen((char *)text, strlen(text), "r");
+	struct policy *p = policy_parse(file, "test.conf", error);
+
+	fclose(file);
+	if (!p)
+		fprintf(stderr, "%s\n", error);
+	CHECK(p);
+	return p;
+}
+
+static void start(const char *config)
+{
+	CHECK(!xwayd_start(&x, &m.store, policy(config)));
+	mem_run(&m, &x, 500);
+}
+
+static void restart(const char *config)
+{
+	xwayd_stop(&x);
+	/* libxenstore's watches go with the connection. */
+	for (const char *const *w = (const char *const[]){ "@introduceDomain", "introduce",
+							  "@releaseDomain", "release",
+							  "/local/domain/0/backend/vif", "vifs",
+							  NULL }; *w; w += 2)
+		m.store.ops->unwatch(&m, w[0], w[1]);
+	start(config);
+}
+
+static void expect_at(int line, const char *path, const char *value)
+{
+	const char *have = mem_get(&m, path);
+
+	if (same_string(have, value))
+		return;
+	fprintf(stderr, "%s:%d: %s is '%s', not '%s'\n", __FILE__, line, path,
+		have ? have : "(absent)", value ? value : "(absent)");
+	exit(1);
+}
+
+#define expect(path, value) expect_at(__LINE__, "/local/domain/" path, value)
+
+/* Two domains that may talk, and have said hello. */
+static void two(void)
+{
+	mem_create(&m, 1, UUID_A, "app1", "10.0.0.1");
+	mem_create(&m, 2, UUID_B, "db1", "10.0.0.2 fd00::2");
+	start("group shop app1 db1\n");
+	expect("1/xway", "");
+	expect("1/xway/peer/2", UUID_B " 10.0.0.2 fd00::2");
+	expect("2/xway/peer/1", UUID_A " 10.0.0.1");
+	mem_guest(&m, 1, "xway/2", OFFER_1);
+	mem_guest(&m, 2, "xway/1", OFFER_2);
+	mem_run(&m, &x, 200);
+	expect("2/xway/link/1", OFFER_1);
+	expect("1/xway/link/2", OFFER_2);
+}
+
+static void test_two(void)
+{
+	two();
+	CHECK(mem_reader(&m, "/local/domain/1/xway") == 1);
+	CHECK(mem_reader(&m, "/local/domain/1/xway/peer/2") == 1);
+	CHECK(mem_reader(&m, "/local/domain/2/xway/link/1") == 2);
+	expect("0/xway", NULL);
+	expect("1/xway/peer/1", NULL);
+	expect("1/xway/peer/0", NULL);
+}
+
+static void test_default_none(void)
+{
+	mem_create(&m, 1, UUID_A, "app1", "10.0.0.1");
+	mem_create(&m, 2, UUID_B, "db1", "10.0.0.2");
+	start("");
+	mem_guest(&m, 1, "xway/2", OFFER_1);
+	mem_run(&m, &x, 500);
+	CHECK(!mem_count(&m, "/local/domain/1/xway"));
+	CHECK(!mem_count(&m, "/local/domain/2/xway"));
+	CHECK(!m.reads);
+}
+
+static void test_allow_all_late(void)
+{
+	start("allow all\n");
+	mem_create(&m, 5, UUID_A, "app1", "10.0.0.1");
+	mem_run(&m, &x, 300);
+	expect("5/xway", "");
+	CHECK(!mem_count(&m, "/local/domain/5/xway"));
+	mem_create(&m, 6, UUID_B, "db1", NULL);
+	mem_run(&m, &x, 300);
+	/* Without an address there is nothing to say, on either side. */
+	expect("5/xway/peer/6", NULL);
+	expect("6/xway/peer/5", NULL);
+	mem_put(&m, "/local/domain/0/backend/vif/6/0/ip", "10.0.0.6");
+	mem_run(&m, &x, 300);
+	expect("5/xway/peer/6", UUID_B " 10.0.0.6");
+	expect("6/xway/peer/5", UUID_A " 10.0.0.1");
+	mem_put(&m, "/local/domain/0/backend/vif/6/0/ip", "10.0.0.66");
+	mem_run(&m, &x, 300);
+	expect("5/xway/peer/6", UUID_B " 10.0.0.66");
+}
+
+static void test_groups(void)
+{
+	mem_create(&m, 1, UUID_A, "a", "10.0.0.1");
+	mem_create(&m, 2, UUID_B, "b", "10.0.0.2");
+	mem_create(&m, 3, UUID_C, "c", "10.0.0.3");
+	start("group one a b # by name\ngroup two B " UUID_C "\n");
+	expect("1/xway/peer/2", UUID_B " 10.0.0.2");
+	expect("1/xway/peer/3", NULL);
+	/* Names differ by case, UUIDs do not. */
+	expect("2/xway/peer/3", NULL);
+	xwayd_reload(&x, policy("group two b CCCCCCCC-0000-4000-8000-000000000003\n"));
+	mem_run(&m, &x, 300);
+	expect("2/xway/peer/3", UUID_C " 10.0.0.3");
+	expect("2/xway/peer/1", NULL);
+	expect("1/xway/peer/2", NULL);
+	/* A domain is known by its present name. */
+	mem_put(&m, "/local/domain/1/name", "b");
+	mem_put(&m, "/local/domain/2/name", "x");
+	mem_run(&m, &x, 300);
+	expect("1/xway/peer/3", UUID_C " 10.0.0.3");
+	expect("2/xway/peer/3", NULL);
+}
+
+static void test_driver_domain(void)
+{
+	mem_create(&m, 1, UUID_A, "a", "10.0.0.1");
+	mem_create(&m, 2, UUID_B, "b", NULL);
+	/* A backend elsewhere: libxl's own copy counts... */
+	mem_put(&m, "/libxl/2/device/vif/0/backend", "/local/domain/3/backend/vif/2/0");
+	mem_put(&m, "/libxl/2/device/vif/0/ip", "10.0.0.2");
+	/* ... and never where a guest points to. */
+	mem_put(&m, "/local/domain/2/device/vif/0/backend", "/local/domain/2/data/fake");
+	mem_guest(&m, 2, "fake/ip", "10.0.0.99");
+	start("allow all\n");
+	expect("1/xway/peer/2", UUID_B " 10.0.0.2");
+	/* In domain 0, the backend's own node is the newer one. */
+	mem_put(&m, "/libxl/1/device/vif/0/ip", "10.0.0.7");
+	mem_run(&m, &x, 300);
+	expect("2/xway/peer/1", UUID_A " 10.0.0.1");
+}
+
+static void test_odd_addresses(void)
+{
+	mem_create(&m, 1, UUID_A, "a",
+		   "10.0.0.1/32 127.0.0.1 10.1.0.0/16 rubbish ::1 fe80::1 224.0.0.1 10.0.0.1");
+	mem_create(&m, 2, UUID_B, "b", "10.0.0.2");
+	start("allow all\naddress a fd00::1 10.0.0.1\n");
+	expect("2/xway/peer/1", UUID_A " 10.0.0.1 fd00::1");
+}
+
+static void test_many_addresses(void)
+{
+	char ip[64 * 40] = "";
+	size_t at = 0;
+
+	for (int i = 1; i <= 60; i++)
+		at += snprintf(ip + at, sizeof(ip) - at,
+			       "fd00:1111:2222:3333:4444:5555:6666:70%02x ", i);
+	mem_create(&m, 1, UUID_A, "a", ip);
+	mem_create(&m, 2, UUID_B, "b", "10.0.0.2");
+	start("allow all\n");
+	CHECK(strstr(mem_get(&m, "/local/domain/2/xway/peer/1"), ":7020"));
+	CHECK(!strstr(mem_get(&m, "/local/domain/2/xway/peer/1"), ":7021"));
+}
+
+static void test_domain_0(void)
+{
+	mem_create(&m, 1, UUID_A, "a", "10.0.0.1");
+	start("allow all\n");
+	expect("0/xway", NULL);
+	expect("1/xway/peer/0", NULL);
+	xwayd_reload(&x, policy("allow all\naddress Domain-0 10.0.0.254\n"));
+	mem_run(&m, &x, 300);
+	expect("1/xway/peer/0", "00000000-0000-0000-0000-000000000000 10.0.0.254");
+	expect("0/xway/peer/1", UUID_A " 10.0.0.1");
+	mem_guest(&m, 0, "xway/1", "1 00000000000000aa 5 77");
+	mem_run(&m, &x, 300);
+	expect("1/xway/link/0", "1 00000000000000aa 5 77");
+	xwayd_reload(&x, policy("allow all\n"));
+	mem_run(&m, &x, 300);
+	expect("1/xway/peer/0", NULL);
+	expect("1/xway/link/0", NULL);
+	expect("0/xway/peer/1", NULL);
+}
+
+static void test_offer_follows(void)
+{
+	two();
+	mem_guest(&m, 1, "xway/2", OFFER_1B);
+	mem_run(&m, &x, 200);
+	expect("2/xway/link/1", OFFER_1B);
+	mem_guest(&m, 1, "xway/2", NULL);
+	mem_run(&m, &x, 200);
+	expect("2/xway/link/1", NULL);
+	mem_guest(&m, 1, "xway/2", OFFER_1);
+	mem_run(&m, &x, 200);
+	expect("2/xway/link/1", OFFER_1);
+	/* All of it at once. */
+	mem_guest(&m, 1, "xway", NULL);
+	mem_run(&m, &x, 200);
+	expect("2/xway/link/1", NULL);
+	expect("1/xway/link/2", OFFER_2);
+}
+
+/* Not one of these may reach the other domain. */
+static const char * const bad_offers[] = {
+	"", " ", "1", "1 ", "2 0123456789abcdef 17 9", "01 0123456789abcdef 17 9",
+	" 1 0123456789abcdef 17 9", "1  0123456789abcdef 17 9", "1 0123456789abcdef 17 9 ",
+	"1 0123456789abcdef 17 9\n", "1 0123456789abcdef  17 9", "1\t0123456789abcdef 17 9",
+	"1 0123456789ABCDEF 17 9", "1 0123456789abcde 17 9", "1 0123456789abcdef0 17 9",
+	"1 0123456789abcdeg 17 9", "1 0123456789abcdef 17", "1 0123456789abcdef 17 ",
+	"1 0123456789abcdef 017 9", "1 0123456789abcdef 17 09", "1 0123456789abcdef -1 9",
+	"1 0123456789abcdef +1 9", "1 0123456789abcdef 0x1 9", "1 0123456789abcdef 1e3 9",
+	"1 0123456789abcdef 2147483648 9", "1 0123456789abcdef 4294967297 9",
+	"1 0123456789abcdef 18446744073709551617 9", "1 0123456789abcdef 17 131072",
+	"1 0123456789abcdef 17 4294967305", "1 0123456789abcdef 17 9 1",
+	"1 0123456789abcdef 17 0",	/* the lower domain has to bring the port */
+	"1 0123456789abcdef 000000000000000000000000000000000000000000017 9",
+	"1 0123456789abcdef 17 9                                                        ",
+	"gone crash", "../../../etc/passwd", "\x1b[2J", "%s%n%s%n",
+};
+
+static void test_bad_offers(void)
+{
+	unsigned int writes;
+
+	two();
+	for (size_t i = 0; i < sizeof(bad_offers) / sizeof(bad_offers[0]); i++) {
+		/* A bad one also takes the good one before it away. */
+		mem_guest(&m, 1, "xway/2", OFFER_1);
+		mem_run(&m, &x, 200);
+		expect("2/xway/link/1", OFFER_1);
+		mem_guest(&m, 1, "xway/2", bad_offers[i]);
+		mem_run(&m, &x, 200);
+		expect("2/xway/link/1", NULL);
+	}
+	/* A NUL hides what is behind it from those who take it for a string. */
+	mem_put_bytes(&m, "/local/domain/1/data/xway/2", OFFER_1 "\0junk", strlen(OFFER_1) + 5);
+	mem_run(&m, &x, 200);
+	expect("2/xway/link/1", NULL);
+	/* The higher one has no port to bring. */
+	mem_guest(&m, 2, "xway/1", "1 0123456789abcdef 17 9");
+	mem_run(&m, &x, 200);
+	expect("1/xway/link/2", NULL);
+
+	/* Nodes that mean nobody, or somebody else, or deeper ones. */
+	writes = m.writes;
+	mem_guest(&m, 1, "xway/1", OFFER_1);
+	mem_guest(&m, 1, "xway/02", OFFER_1);
+	mem_guest(&m, 1, "xway/3", OFFER_1);
+	mem_guest(&m, 1, "xway/-2", OFFER_1);
+	mem_guest(&m, 1, "xway/65536", OFFER_1);
+	mem_guest(&m, 1, "xway/4294967298", OFFER_1);
+	mem_guest(&m, 1, "xway/0", OFFER_1);
+	mem_guest(&m, 1, "xway/2/2", OFFER_1);
+	mem_guest(&m, 1, "xway/peer", OFFER_1);
+	mem_run(&m, &x, 1000);
+	CHECK(m.writes == writes);
+	mem_guest(&m, 1, "xway/2", OFFER_1);
+	mem_run(&m, &x, 200);
+	expect("2/xway/link/1", OFFER_1);
+}
+
+static void test_offer_needs_policy(void)
+{
+	two();
+	mem_create(&m, 3, UUID_C, "evil", "10.0.0.3");
+	mem_run(&m, &x, 200);
+	m.reads = 0;
+	mem_guest(&m, 3, "xway/1", "1 00000000000000aa 5 0");
+	mem_guest(&m, 3, "xway/2", "1 00000000000000aa 5 0");
+	mem_guest(&m, 1, "xway/3", OFFER_1);
+	mem_run(&m, &x, 500);
+	expect("1/xway/link/3", NULL);
+	expect("2/xway/link/3", NULL);
+	expect("3/xway/link/1", NULL);
+	CHECK(!m.reads);
+	/* What was offered before is passed on once it may be. */
+	xwayd_reload(&x, policy("allow all\n"));
+	mem_run(&m, &x, 300);
+	expect("1/xway/link/3", "1 00000000000000aa 5 0");
+	expect("3/xway/link/1", OFFER_1);
+	/* And taken away again. */
+	xwayd_reload(&x, policy("group shop app1 db1\n"));
+	mem_run(&m, &x, 300);
+	expect("1/xway/link/3", NULL);
+	expect("1/xway/peer/3", NULL);
+	CHECK(!mem_get(&m, "/local/domain/3/xway/link/1"));
+	expect("2/xway/link/1", OFFER_1);
+}
+
+static void test_rate(void)
+{
+	char offer[64];
+	unsigned int writes;
+
+	two();
+	m.reads = 0;
+	writes = m.writes;
+	/* 1000 changes in one second, one each millisecond. */
+	for (int i = 0; i < 1000; i++) {
+		snprintf(offer, sizeof(offer), "1 %016x 17 9", i);
+		mem_guest(&m, 1, "xway/2", offer);
+		mem_run(&m, &x, 1);
+	}
+	mem_run(&m, &x, 200);
+	CHECK(m.writes - writes <= 12);
+	CHECK(m.writes - writes >= 8);
+	CHECK(m.reads <= 12);
+	/* The last one has come through. */
+	expect("2/xway/link/1", offer);
+	/* After a rest one goes through at once. */
+	mem_run(&m, &x, 1000);
+	mem_guest(&m, 1, "xway/2", OFFER_1);
+	mem_run(&m, &x, 0);
+	expect("2/xway/link/1", OFFER_1);
+}
+
+static void ends(const char *reason)
+{
+	char gone[32];
+
+	snprintf(gone, sizeof(gone), "gone %s", reason);
+	two();
+	mem_create(&m, 3, UUID_C, "other", "10.0.0.3");
+	mem_end(&m, 1, reason);
+	mem_run(&m, &x, 100);
+	expect("2/xway/peer/1", gone);
+	expect("2/xway/link/1", NULL);
+	expect("3/xway/peer/1", NULL);
+	mem_run(&m, &x, 2000);
+	mem_destroy(&m, 1);
+	mem_run(&m, &x, 56000);
+	expect("2/xway/peer/1", gone);
+	mem_run(&m, &x, 3000);
+	expect("2/xway/peer/1", NULL);
+	/* Nothing brings back the directory of the dead. */
+	CHECK(!mem_get(&m, "/local/domain/1"));
+}
+
+static void test_poweroff(void)
+{
+	ends("poweroff");
+}
+
+static void test_crash(void)
+{
+	ends("crash");
+}
+
+static void test_suspend_saved(void)
+{
+	ends("suspend");
+}
+
+static void test_destroyed(void)
+{
+	two();
+	mem_destroy(&m, 2);
+	mem_run(&m, &x, 100);
+	expect("1/xway/peer/2", "gone gone");
+	expect("1/xway/link/2", NULL);
+	CHECK(!mem_get(&m, "/local/domain/2"));
+}
+
+static void test_released_but_runs(void)
+{
+	unsigned int writes;
+
+	two();
+	writes = m.writes;
+	mem_end(&m, 1, NULL);
+	xwayd_event(&x, "@releaseDomain", "release");
+	mem_run(&m, &x, 5000);
+	CHECK(m.writes == writes);
+}
+
+static void test_suspend_resumed(void)
+{
+	two();
+	mem_end(&m, 1, "suspend");
+	mem_run(&m, &x, 300);
+	expect("2/xway/peer/1", "gone suspend");
+	expect("2/xway/link/1", NULL);
+	mem_guest(&m, 2, "xway/1", NULL);
+	mem_run(&m, &x, 300);
+	expect("1/xway/link/2", NULL);
+	/* It goes on, and nothing tells. */
+	mem_end(&m, 1, NULL);
+	mem_run(&m, &x, 1500);
+	expect("2/xway/peer/1", UUID_A " 10.0.0.1");
+	/* The offer from before is of no use any more. */
+	expect("2/xway/link/1", NULL);
+	mem_guest(&m, 1, "xway/2", OFFER_1B);
+	mem_run(&m, &x, 300);
+	expect("2/xway/link/1", OFFER_1B);
+	mem_run(&m, &x, 100000);
+	expect("2/xway/peer/1", UUID_A " 10.0.0.1");
+}
+
+static void test_id_reused(void)
+{
+	two();
+	mem_destroy(&m, 1);
+	mem_run(&m, &x, 200);
+	expect("2/xway/peer/1", "gone gone");
+	mem_create(&m, 1, UUID_C, "app1", "10.0.0.9");
+	mem_run(&m, &x, 300);
+	expect("2/xway/peer/1", UUID_C " 10.0.0.9");
+	expect("2/xway/link/1", NULL);
+	mem_run(&m, &x, 100000);
+	expect("2/xway/peer/1", UUID_C " 10.0.0.9");
+	/* So fast that nobody saw it gone. */
+	mem_guest(&m, 1, "xway/2", OFFER_1);
+	mem_run(&m, &x, 300);
+	expect("2/xway/link/1", OFFER_1);
+	mem_destroy(&m, 1);
+	mem_create(&m, 1, UUID_D, "app1", "10.0.0.10");
+	mem_run(&m, &x, 300);
+	expect("2/xway/peer/1", UUID_D " 10.0.0.10");
+	expect("2/xway/link/1", NULL);
+	expect("1/xway/peer/2", UUID_B " 10.0.0.2 fd00::2");
+	/* And by one that may not talk. */
+	mem_destroy(&m, 1);
+	mem_create(&m, 1, UUID_A, "other", "10.0.0.11");
+	mem_run(&m, &x, 300);
+	expect("2/xway/link/1", NULL);
+	expect("1/xway/peer/2", NULL);
+	mem_run(&m, &x, 61000);
+	expect("2/xway/peer/1", NULL);
+}
+
+static void test_restart(void)
+{
+	unsigned int writes;
+
+	two();
+	mem_create(&m, 3, UUID_C, "other", "10.0.0.3");
+	mem_run(&m, &x, 500);
+	writes = m.writes;
+	restart("group shop app1 db1\n");
+	mem_run(&m, &x, 5000);
+	CHECK(m.writes == writes);
+	/* Only what changed while it was away. */
+	xwayd_stop(&x);
+	m.store.ops->unwatch(&m, "@introduceDomain", "introduce");
+	m.store.ops->unwatch(&m, "@releaseDomain", "release");
+	m.store.ops->unwatch(&m, "/local/domain/0/backend/vif", "vifs");
+	mem_guest(&m, 2, "xway/1", "1 00000000000000bb 5 0");
+	mem_destroy(&m, 3);
+	start("group shop app1 db1\n");
+	CHECK(m.writes == writes + 1);
+	expect("1/xway/link/2", "1 00000000000000bb 5 0");
+}
+
+static void test_restart_after_end(void)
+{
+	two();
+	xwayd_stop(&x);
+	m.store.ops->unwatch(&m, "@introduceDomain", "introduce");
+	m.store.ops->unwatch(&m, "@releaseDomain", "release");
+	m.store.ops->unwatch(&m, "/local/domain/0/backend/vif", "vifs");
+	mem_end(&m, 1, "crash");
+	start("group shop app1 db1\n");
+	expect("2/xway/peer/1", "gone crash");
+	expect("2/xway/link/1", NULL);
+	/* The old "gone" nodes go at last, even so. */
+	mem_destroy(&m, 1);
+	restart("group shop app1 db1\n");
+	expect("2/xway/peer/1", "gone crash");
+	mem_run(&m, &x, 61000);
+	expect("2/xway/peer/1", NULL);
+}
+
+static void test_conflict(void)
+{
+	mem_create(&m, 1, UUID_A, "a", "10.0.0.1");
+	mem_create(&m, 2, UUID_B, "b", "10.0.0.2 10.0.0.9");
+	mem_create(&m, 3, UUID_C, "c", "10.0.0.3 10.0.0.9");
+	start("allow all\n");
+	expect("1/xway/peer/2", UUID_B " 10.0.0.2");
+	expect("1/xway/peer/3", UUID_C " 10.0.0.3");
+	mem_destroy(&m, 3);
+	mem_run(&m, &x, 300);
+	expect("1/xway/peer/2", UUID_B " 10.0.0.2 10.0.0.9");
+	/* The only address of it: it is nobody's peer then. */
+	mem_create(&m, 4, UUID_D, "d", "10.0.0.1");
+	mem_run(&m, &x, 300);
+	expect("2/xway/peer/1", NULL);
+	expect("2/xway/peer/4", NULL);
+	expect("1/xway/peer/2", NULL);
+	/* No conflict for those that never meet. */
+	xwayd_reload(&x, policy("group x a b\ngroup y d c\n"));
+	mem_run(&m, &x, 300);
+	expect("2/xway/peer/1", UUID_A " 10.0.0.1");
+	/* But b would see it at both. */
+	xwayd_reload(&x, policy("group x a b\ngroup y d b\n"));
+	mem_run(&m, &x, 300);
+	expect("2/xway/peer/1", NULL);
+	expect("2/xway/peer/4", NULL);
+}
+
+static void test_moving_within_host(void)
+{
+	two();
+	/* The incoming half has the same UUID and the same addresses. */
+	mem_create(&m, 7, UUID_B, "db1--incoming", "10.0.0.2 fd00::2");
+	mem_run(&m, &x, 500);
+	expect("1/xway/peer/2", UUID_B " 10.0.0.2 fd00::2");
+	expect("1/xway/peer/7", NULL);
+	mem_end(&m, 2, "suspend");
+	mem_put(&m, "/local/domain/7/name", "db1");
+	mem_run(&m, &x, 500);
+	expect("1/xway/peer/2", "gone suspend");
+	expect("1/xway/peer/7", UUID_B " 10.0.0.2 fd00::2");
+	mem_destroy(&m, 2);
+	mem_run(&m, &x, 61000);
+	expect("1/xway/peer/2", NULL);
+	expect("1/xway/peer/7", UUID_B " 10.0.0.2 fd00::2");
+}
+
+static void test_store_errors(void)
+{
+	mem_create(&m, 1, UUID_A, "a", "10.0.0.1");
+	mem_create(&m, 2, UUID_B, "b", "10.0.0.2");
+	m.fail = EIO;
+	start("allow all\n");
+	mem_run(&m, &x, 2000);
+	expect("1/xway/peer/2", UUID_B " 10.0.0.2");
+	expect("2/xway/peer/1", UUID_A " 10.0.0.1");
+	m.fail = ENOSPC;
+	mem_guest(&m, 1, "xway/2", OFFER_1);
+	mem_run(&m, &x, 3000);
+	expect("2/xway/link/1", OFFER_1);
+	/* Somebody removed our node: the next word mends it. */
+	mem_rm(&m, "/local/domain/2/xway");
+	mem_guest(&m, 1, "xway/2", OFFER_1B);
+	mem_run(&m, &x, 3000);
+	expect("2/xway", "");
+	expect("2/xway/peer/1", UUID_A " 10.0.0.1");
+	expect("2/xway/link/1", OFFER_1B);
+	CHECK(mem_reader(&m, "/local/domain/2/xway/peer/1") == 2);
+}
+
+static void test_wrong_permissions(void)
+{
+	mem_create(&m, 1, UUID_A, "a", "10.0.0.1");
+	mem_put(&m, "/local/domain/1/xway", "");
+	start("allow all\n");
+	CHECK(mem_reader(&m, "/local/domain/1/xway") == 1);
+}
+
+static void test_clear(void)
+{
+	two();
+	CHECK(mem_count(&m, "/local/domain/1/xway"));
+	CHECK(!xwayd_clear(&m.store));
+	expect("1/xway", NULL);
+	expect("2/xway", NULL);
+	CHECK(mem_get(&m, "/local/domain/1/data/xway/2"));
+}
+
+static void test_many(void)
+{
+	unsigned int writes, watches = mem_watches(&m);
+	char uuid[UUID_TEXT], name[16], ip[32];
+
+	start("allow all\n");
+	for (unsigned int i = 1; i <= 60; i++) {
+		snprintf(uuid, sizeof(uuid), "%08x-0000-4000-8000-000000000000", i);
+		snprintf(name, sizeof(name), "guest%u", i);
+		snprintf(ip, sizeof(ip), "10.0.0.%u", i);
+		mem_create(&m, i, uuid, name, ip);
+	}
+	mem_run(&m, &x, 1000);
+	CHECK(mem_count(&m, "/local/domain/60/xway/peer") == 59);
+	for (unsigned int i = 1; i <= 59; i++)
+		mem_destroy(&m, i);
+	mem_run(&m, &x, 61000);
+	writes = m.writes;
+	mem_run(&m, &x, 61000);
+	CHECK(m.writes == writes);
+	CHECK(!mem_count(&m, "/local/domain/60/xway/peer"));
+	CHECK(mem_watches(&m) == watches + 3 + 3 * 2);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} tests[] = {
+#define TEST(name) { #name, test_##name }
+	TEST(two), TEST(default_none), TEST(allow_all_late), TEST(groups), TEST(driver_domain),
+	TEST(odd_addresses), TEST(many_addresses), TEST(domain_0), TEST(offer_follows),
+	TEST(bad_offers), TEST(offer_needs_policy), TEST(rate), TEST(poweroff), TEST(crash),
+	TEST(suspend_saved), TEST(destroyed), TEST(released_but_runs), TEST(suspend_resumed),
+	TEST(id_reused), TEST(restart), TEST(restart_after_end), TEST(conflict),
+	TEST(moving_within_host), TEST(store_errors), TEST(wrong_permissions), TEST(clear),
+	TEST(many),
+};
+
+int main(int argc, char **argv)
+{
+	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+		if (argc < 2) {
+			puts(tests[i].name);
+		} else if (!strcmp(argv[1], tests[i].name)) {
+			log_open(true);
+			mem_init(&m);
+			tests[i].run();
+			xwayd_stop(&x);
+			mem_free(&m);
+			return 0;
+		}
+	}
+	return argc < 2 ? 0 : 2;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A XenStore and a hypervisor in memory, and a clock that is turned by hand. */
+#ifndef MEMSTORE_H
+#define MEMSTORE_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "xwayd/xwayd.h"
+
+struct mem {
+	struct store store;
+	int64_t now;
+	unsigned int writes;	/* changes that xwayd made */
+	unsigned int reads;	/* of what guests own */
+	int fail;		/* errno of xwayd's next change, once */
+	struct node *nodes;
+	struct watch *watches;
+	struct event *events, **last_event;
+	struct dom *doms;
+};
+
+#define CHECK(cond) do {							\
+	if (!(cond)) {								\
+		fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #cond);	\
+		exit(1);							\
+	}									\
+} while (0)
+
+void mem_init(struct mem *m);
+void mem_free(struct mem *m);
+
+/* The toolstack: makes, ends and destroys domains, writes where it likes. */
+void mem_create(struct mem *m, unsigned int id, const char *uuid, const char *name,
+		const char *ip);
+void mem_end(struct mem *m, unsigned int id, const char *reason);	/* NULL: goes on */
+void mem_destroy(struct mem *m, unsigned int id);
+void mem_put(struct mem *m, const char *path, const char *value);
+void mem_put_bytes(struct mem *m, const char *path, const void *value, size_t len);
+void mem_rm(struct mem *m, const char *path);
+
+/* A guest: may write below its data/ only; NULL removes. */
+void mem_guest(struct mem *m, unsigned int id, const char *below_data, const char *value);
+
+const char *mem_get(struct mem *m, const char *path);
+unsigned int mem_reader(struct mem *m, const char *path);
+unsigned int mem_watches(struct mem *m);
+unsigned int mem_count(struct mem *m, const char *below);
+
+/* Delivers events and runs xwayd until the clock has moved on by @ms. */
+void mem_run(struct mem *m, struct xwayd *x, int64_t ms);
+
+#endif

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0
+"""xwayd against a XenStore in memory, with the address and undefined behaviour sanitizers."""
+import pathlib
+import re
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+SCENARIOS = re.findall(r"\bTEST\((\w+)\)", (HERE / "engine_test.c").read_text())[1:]
+
+
+def test_all_are_listed(programs, run):
+    assert run(programs / "engine_test").stdout.split() == SCENARIOS
+    assert len(SCENARIOS) == len(re.findall(r"^static void test_", (
+        HERE / "engine_test.c").read_text(), re.M))
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_scenario(programs, run, scenario):
+    done = run(programs / "engine_test", scenario)
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+def test_hostile_offers_are_logged_rarely(programs, run):
+    log = run(programs / "engine_test", "bad_offers").stderr
+    bad = [line for line in log.splitlines() if "bad offer" in line]
+    # Ten at once, and one more every six seconds of the scenario.
+    assert 10 <= len(bad) <= 14
+    assert "domain 1 (app1): bad offer to domain 2, not relayed: ''" in log
+    # Bytes of a guest reach the log only escaped.
+    assert "\x1b" not in log
+
+
+def test_conflict_is_logged(programs, run):
+    log = run(programs / "engine_test", "conflict").stderr
+    assert ("address 10.0.0.9 is claimed by domain 2 (b) and domain 3 (c): given to neither"
+            in log)
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_random_bytes(programs, run, seed):
+    done = run(programs / "fuzz_test", "bytes", 50000, seed)
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+@pytest.mark.parametrize("seed", range(1, 21))
+def test_random_steps(programs, run, seed):
+    done = run(programs / "fuzz_test", "steps", 200, seed)
+    assert done.returncode == 0, done.stderr[-4000:]
