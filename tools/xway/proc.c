@@ -30,6 +30,12 @@ static void read_command(int proc, const char *pid, char *text, size_t len)
 	}
 	text[n > 0 ? n : 0] = '\0';
 	text[strcspn(text, "\n")] = '\0';
+	/* Anybody may give a process any name: it goes to a terminal, and JSON
+	 * has to be UTF-8.
+	 */
+	for (char *c = text; *c; c++)
+		if (*c < 0x20 || *c > 0x7e)
+			*c = '?';
 }
 
 static void add_holder(json_t *conns, long long inode, int proc, const char *pid, const char *fd)

@@ -20,10 +20,16 @@ static void print_peers(const json_t *peers)
 	}
 }
 
+static const char *bytes(const json_t *state, const char *key, char text[OUT_BYTES])
+{
+	unsigned long long pages = out_int(state, key);
+
+	return out_bytes(pages * sysconf(_SC_PAGESIZE), text);
+}
+
 static void print(const json_t *state)
 {
 	const json_t *peers = json_object_get(state, "peers");
-	long long page = sysconf(_SC_PAGESIZE);
 	char a[48], b[48], c[48];
 
 	printf("xway %s: %s\n", out_str(state, "version"),
@@ -32,9 +38,8 @@ static void print(const json_t *state)
 	       out_count(out_int(state, "connections"), "connection", a, sizeof(a)),
 	       out_count(out_int(state, "channels"), "channel", b, sizeof(b)));
 	printf("  memory: %s of at most %s, %s in rings\n",
-	       out_bytes(out_int(state, "pages") * page, a),
-	       out_bytes(out_int(state, "pages_max") * page, b),
-	       out_bytes(out_int(state, "pages_used") * page, c));
+	       bytes(state, "pages", a), bytes(state, "pages_max", b),
+	       bytes(state, "pages_used", c));
 	if (out_int(state, "unrevoked"))
 		printf("  %s not given back by peers yet\n",
 		       out_count(out_int(state, "unrevoked"), "page", a, sizeof(a)));

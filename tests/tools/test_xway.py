@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: GPL-2.0
+"""xway over a kernel that is a fake below libmnl (fake_kernel.c)."""
+import json
+import os
+import pty
+import re
+import socket
+import subprocess
+import time
+
+import pytest
+
+
+@pytest.fixture
+def xway(programs, run):
+    return lambda *args, **env: run(programs / "xway_test", *args, **env)
+
+
+def test_not_loaded(xway):
+    for args in [[], ["conn"], ["off"], ["local", "add", "127.0.0.0/8"]]:
+        done = xway(*args, FAKE_ABSENT=1)
+        assert (done.returncode, done.stdout, done.stderr) == (
+            1, "", "xway: the module is not loaded (modprobe xway)\n")
+
+
+def test_not_loaded_really(tools, run):
+    """The program as it is built, over this kernel."""
+    if os.path.exists("/sys/module/xway"):
+        pytest.skip("the module is loaded here")
+    done = run(tools / "xway")
+    assert (done.returncode, done.stderr) == (
+        1, "xway: the module is not loaded (modprobe xway)\n")
+
+
+def test_show(xway):
+    done = xway(FAKE_CONNS=1)
+    assert done.returncode == 0
+    assert done.stdout == (
+        "xway 0.7: on\n"
+        "  1 connection, 1 channel\n"
+        "  memory: 2.0 MiB of at most 32.0 MiB, 384.0 KiB in rings\n"
+        "  peers:\n"
+        "    xen:7      up         1 connection     10.0.0.2 fd00::2/64\n")
+    assert xway("show", FAKE_CONNS=1).stdout == done.stdout
+
+
+def test_show_json(xway):
+    state = json.loads(xway("-j", FAKE_CONNS=3).stdout)
+    assert state["on"] is True
+    assert state["version"] == "0.7"
+    assert state["connections"] == 3
+    assert state["pages_max"] == 8192
+    (peer,) = state["peers"]
+    assert peer["peer"] == "xen:7"
+    assert peer["state"] == "up"
+    assert peer["addresses"] == ["10.0.0.2", "fd00::2/64"]
+    assert peer["stats"]["bytes_ring"] == 5000000000
+
+
+def test_conn(xway):
+    done = xway("conn", FAKE_CONNS=2)
+    assert done.stdout.splitlines()[:3] == [
+        "10.0.0.1:40000 10.0.0.1:80: peer xen:7, open, rings of 64.0 KiB",
+        "    sends by ring (6.0 GiB by ring, 14.0 KiB by TCP)",
+        "    receives by TCP (0 B by ring, 512 B by TCP) because: peer-full"]
+    assert done.stdout.splitlines()[3].startswith("[fd00::1]:40001 [fd00::1]:80:")
+    conns = json.loads(xway("conn", "-j", FAKE_CONNS=2).stdout)
+    assert len(conns) == 2
+    assert conns[0]["tx_ring"] == 6442450944
+    assert (conns[0]["tx"], conns[0]["rx"], conns[0]["reason"]) == ("ring", "tcp", "peer-full")
+    assert json.loads(xway("conn", "-j").stdout) == []
+
+
+def test_peer_and_stats(xway):
+    assert "addresses: 10.0.0.2 fd00::2/64\n" in xway("peer").stdout
+    stats = json.loads(xway("stats", "-j").stdout)
+    assert stats == {"stats": {"attached": 7, "bytes_ring": 5000000000, "never": 0},
+                     "fallbacks": {"no-memory": 3}}
+    assert re.search(r"^  no-memory +3$", xway("stats").stdout, re.M)
+
+
+def test_interrupted_dump(xway):
+    """A dump that changed meanwhile is taken again, and never twice over."""
+    done = xway("conn", "-j", FAKE_CONNS=2, FAKE_INTR=3)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(json.loads(done.stdout)) == 2
+    done = xway("conn", "-j", FAKE_CONNS=2, FAKE_INTR=100)
+    assert "it changes all the time" in done.stderr
+    assert len(json.loads(done.stdout)) == 2
+
+
+def test_extended_ack(xway):
+    done = xway("local", "add", "127.0.0.0/8", FAKE_DENY="prefix overlaps another one")
+    assert (done.returncode, done.stderr) == (
+        1, "xway: local add 127.0.0.0/8: prefix overlaps another one (Invalid argument)\n")
+    done = xway("on", FAKE_DENY="")
+    assert (done.returncode, done.stderr) == (
+        1, "xway: cannot turn it on: only root may (CAP_NET_ADMIN)\n")
+    assert xway("off", FAKE_DENY="busy").stderr == (
+        "xway: cannot turn it off: busy (Invalid argument)\n")
+
+
+def test_local(xway):
+    """The fake checks lengths and widths of what arrives."""
+    for prefix in ["127.0.0.0/8", "fd00::1", "fd00::1/128"]:
+        for verb in ["add", "del"]:
+            done = xway("local", verb, prefix)
+            assert (done.returncode, done.stderr) == (0, ""), prefix
+    assert xway("local", "add", "10.0.0.1").returncode == 1
+
+
+@pytest.mark.parametrize("args", [
+    ["nonsense"], ["o"], ["conn", "extra"], ["on", "--wait", "3"], ["off", "--wait", "x"],
+    ["off", "--wait", "-1"], ["off", "--wait", "99999999999999999999"], ["off", "--wait"],
+    ["--nonsense"], ["local"], ["local", "add"], ["local", "put", "10.0.0.1"],
+    ["local", "add", "10.0.0.1/33"], ["local", "add", "10.0.0.1/"], ["local", "add", "10.0.0"],
+    ["local", "add", "fd00::/129"], ["local", "add", "fd00::/-1"], ["local", "add", "x" * 500],
+    ["help", "me"], [""]])
+def test_usage(xway, args):
+    done = xway(*args)
+    assert done.returncode == 2
+    assert "xway help" in done.stderr
+    assert done.stdout == ""
+
+
+def test_help_tells_every_command(xway):
+    text = xway("help").stdout
+    for command in "show peer conn stats on off holders local version help".split():
+        assert re.search(rf"^  {command}\b", text, re.M)
+    assert xway("--help").stdout == text
+
+
+def test_version(xway):
+    assert json.loads(xway("version", "-j").stdout) == {"version": "test", "module": "0.7"}
+    done = xway("version", FAKE_ABSENT=1)
+    assert (done.returncode, done.stdout) == (0, "xway test, module not loaded\n")
+
+
+def test_on(xway):
+    assert (xway("on").returncode, xway("on").stdout) == (0, "")
+    assert json.loads(xway("on", "-j").stdout) == {"on": True}
+
+
+def test_off_waits(xway):
+    begin = time.monotonic()
+    done = xway("off", FAKE_CONNS=10)
+    assert done.returncode == 0
+    assert "modprobe -r xway" in done.stdout
+    assert 0.3 < time.monotonic() - begin < 5
+    assert json.loads(xway("off", "-j", FAKE_CONNS=1).stdout) == {
+        "on": False, "held": 0, "holders": []}
+
+
+def test_off_tells_who_holds(xway):
+    with socket.socket() as held:
+        inode = os.fstat(held.fileno()).st_ino
+        begin = time.monotonic()
+        done = xway("off", "--wait", "1", FAKE_CONNS=3, FAKE_STUCK=2, FAKE_INODE=inode)
+        assert 0.9 < time.monotonic() - begin < 5
+        assert done.returncode == 3
+        assert done.stderr == "xway: off, but 2 connections still held:\n"
+        assert f"socket {inode}, 10.0.0.1:40000 10.0.0.1:80, peer xen:7, open\n" in done.stdout
+        assert re.search(rf"process {os.getpid()} \(.+\), descriptor {held.fileno()}\n",
+                         done.stdout)
+        assert "no process: it is closed" in done.stdout
+
+        done = xway("off", "--wait", "0", "-j", FAKE_CONNS=1, FAKE_STUCK=1, FAKE_INODE=inode)
+        assert done.returncode == 3
+        off = json.loads(done.stdout)
+        assert off["held"] == 1
+        assert {"pid": os.getpid(), "fd": held.fileno()}.items() <= (
+            off["holders"][0]["processes"][0].items())
+
+
+def test_off_shows_progress(programs):
+    terminal, its = pty.openpty()
+    off = subprocess.Popen([programs / "xway_test", "off", "--wait", "2"], stderr=its,
+                           stdout=subprocess.DEVNULL,
+                           env={**os.environ, "FAKE_CONNS": "1", "FAKE_STUCK": "1"})
+    os.close(its)
+    shown = b""
+    while True:
+        try:
+            more = os.read(terminal, 4096)
+        except OSError:
+            break
+        if not more:
+            break
+        shown += more
+    os.close(terminal)
+    assert off.wait() == 3
+    assert b"waiting for 1 connection to return to TCP" in shown
+
+
+def test_holders(xway):
+    with socket.socket() as held:
+        inode = os.fstat(held.fileno()).st_ino
+        conns = json.loads(xway("holders", "-j", FAKE_CONNS=1, FAKE_INODE=inode).stdout)
+        (process,) = conns["connections"][0]["processes"]
+        assert process["pid"] == os.getpid()
+        assert process["command"] == open(f"/proc/{os.getpid()}/comm").read().strip()
+    assert xway("holders").stdout == "no connection is held\n"
+
+
+def test_full_output(programs):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([programs / "xway_test"], stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 1
+    assert b"xway: cannot write: No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["show", "peer", "conn", "stats", "holders", "off"])
+def test_random_attributes(programs, run, command):
+    """Whatever the kernel sends: an answer, and no access out of bounds."""
+    for seed in range(1, 40):
+        for json_ in [[], ["-j"]]:
+            args = [command, *json_] + (["--wait", "0"] if command == "off" else [])
+            done = run(programs / "xway_test", *args, FAKE_RANDOM=seed)
+            assert done.returncode in (0, 1, 3), done.stderr
+            assert "Sanitizer" not in done.stderr and "runtime error" not in done.stderr
+            if json_ and done.returncode != 1:
+                json.loads(done.stdout)
