@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--timeout", type=float, default=None, help="seconds; then it is killed (status 124)")
     run.add_argument("--no-stdin", action="store_true", help="do not pass standard input on")
     run.add_argument("guest")
-    run.add_argument("words", nargs=argparse.REMAINDER, metavar="-- CMD...")
+    run.add_argument("words", nargs="*", metavar="-- CMD...")
     put = add("put", "copy a file into a domain")
     put.add_argument("local", type=Path)
     put.add_argument("place", metavar="GUEST:PATH")
@@ -89,7 +89,7 @@ def _up(options: argparse.Namespace) -> int:
 
 
 def _exec(options: argparse.Namespace) -> int:
-    words = options.words[1:] if options.words[:1] == ["--"] else options.words
+    words = options.words
     if not words:
         raise RigError("no command to run (rig exec GUEST -- CMD...)")
     rig = machine.find(options.name)
@@ -185,7 +185,13 @@ def _run(options: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the rig's own errors are one text on standard error and status 125."""
-    options = _parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    split = given.index("--") if "--" in given else len(given)
+    options = _parser().parse_args(given[:split])
+    if given[split + 1 :]:
+        if options.command != "exec":
+            _parser().error(f"nothing can follow -- for {options.command}")
+        options.words += given[split + 1 :]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that up() clears away what it started
     try:
         return _run(options)

@@ -17,7 +17,7 @@ on a rig that `rig up` has brought up, whatever its configuration.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -57,7 +57,7 @@ def choose(metafunc: pytest.Metafunc, **defaults: Any) -> None:
     if "machine" not in metafunc.fixturenames:
         return
     nearest: Any = None
-    configs: list[dict[str, Any]] = []
+    configs: list[Mapping[str, Any]] = []
     for node, mark in metafunc.definition.iter_markers_with_node("rig"):
         if nearest is None:
             nearest = node
@@ -103,6 +103,7 @@ class Pool:
     def __init__(self, use: str = "") -> None:
         self._use = use
         self._rigs: dict[bool, Machine] = {}
+        self._failed: dict[Config, str] = {}
         self._count = 0
         for name in rig_machine.names():  # left by a run that was killed
             if name.startswith(TEST_PREFIX) and not rig_machine.is_up(name):
@@ -118,10 +119,16 @@ class Pool:
         running = self._rigs.get(config.plain)
         if running and running.config == config and running.alive:
             return running
+        if config in self._failed:
+            pytest.fail(f"rig could not be brought up: {self._failed[config]}", pytrace=False)
         self.drop(config.plain)
         self._count += 1
         name = f"{TEST_PREFIX}{os.getpid()}-{self._count}"
-        self._rigs[config.plain] = rig_machine.up(config, name, die_with_us=True)
+        try:
+            self._rigs[config.plain] = rig_machine.up(config, name, die_with_us=True)
+        except RigError as error:
+            self._failed[config] = str(error)
+            pytest.fail(f"rig cannot be brought up: {error}", pytrace=False)
         return self._rigs[config.plain]
 
     def drop(self, plain: bool) -> None:
