@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The only file that knows kernel versions. Supported: 6.1 and 6.12.
+ */
+#ifndef _XWAY_COMPAT_H
+#define _XWAY_COMPAT_H
+
+#include <linux/version.h>
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0) || \
+	LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
+#error "xway supports Linux 6.1 to 6.12"
+#endif
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
+#define xway_assign_str(dst, src) __assign_str(dst)
+#else
+#define xway_assign_str(dst, src) __assign_str(dst, src)
+#endif
+
+#ifdef _XWAY_PROTO_COMPAT
+/* proto.ioctl: a number by value, or a pointer in the kernel since 6.5 */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
+typedef int *xway_ioctl_arg_t;
+
+static inline int xway_ioctl_add(xway_ioctl_arg_t arg, int n)
+{
+	*arg += n;
+	return 0;
+}
+
+/* splice(): without it the core copies, through our recvmsg */
+static inline void xway_ops_compat(struct proto_ops *ops)
+{
+	ops->splice_read = NULL;
+}
+
+static inline void xway_proto_compat(struct proto *p)
+{
+}
+#else
+typedef unsigned long xway_ioctl_arg_t;
+
+static inline int xway_ioctl_add(xway_ioctl_arg_t arg, int n)
+{
+	int __user *p = (int __user *)arg;
+	int was;
+
+	return get_user(was, p) ?: put_user(was + n, p);
+}
+
+static inline ssize_t xway_splice_read(struct socket *sock, loff_t *ppos,
+				       struct pipe_inode_info *pipe,
+				       size_t len, unsigned int flags)
+{
+	ssize_t ret;
+
+	/* May sleep in TCP's recvmsg after the socket was given back. */
+	if (!try_module_get(THIS_MODULE))
+		return -EAGAIN;
+	ret = generic_file_splice_read(sock->file, ppos, pipe, len, flags);
+	module_put(THIS_MODULE);
+	return ret;
+}
+
+/* Not NULL: this kernel looks at the pointer twice, and we change it. */
+static inline void xway_ops_compat(struct proto_ops *ops)
+{
+	ops->splice_read = xway_splice_read;
+}
+
+/* sendfile(): without sendpage the core falls back to our sendmsg */
+static inline void xway_proto_compat(struct proto *p)
+{
+	p->sendpage = NULL;
+}
+#endif
+#endif /* _XWAY_PROTO_COMPAT */
+
+#endif /* _XWAY_COMPAT_H */

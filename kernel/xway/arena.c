@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Arenas: the pages a domain shows its peer, and the peer's pages mapped here.
+ *
+ * Pages of an arena hold nothing else, are zeroed, and are freed only after
+ * their sharing was withdrawn for certain. All functions sleep and are called
+ * under the link's mutex.
+ */
+#include <linux/delay.h>
+#include <linux/mm.h>
+#include <linux/moduleparam.h>
+#include <linux/nospec.h>
+#include <linux/slab.h>
+#include <linux/workqueue.h>
+
+#include "arena.h"
+#include "link.h"
+#include "stats.h"
+
+#define ARENA_CHUNK 32
+
+unsigned int xway_pages_max = 8192;
+module_param_named(pages_max, xway_pages_max, uint, 0644);
+MODULE_PARM_DESC(pages_max, "pages that all arenas together may have");
+
+static unsigned int peer_pages_max = 6144;
+module_param(peer_pages_max, uint, 0644);
+MODULE_PARM_DESC(peer_pages_max, "pages that the arena of one peer may have");
+
+static atomic_t pages_total = ATOMIC_INIT(0);
+
+u32 xway_arena_pages_total(void)
+{
+	return atomic_read(&pages_total);
+}
+
+/*
+ * Pages the peer had not unmapped when their link ended. The reaper retries;
+ * while one is left no new link to that peer begins, so that a peer cannot
+ * collect more than one arena.
+ */
+struct orphan {
+	struct list_head node;
+	struct xway_link *link;
+	struct page *page;
+	u32 ref;
+};
+
+static LIST_HEAD(orphans);
+static DEFINE_MUTEX(orphans_lock);
+static atomic_t orphans_count = ATOMIC_INIT(0);
+
+u32 xway_arena_unrevoked(void)
+{
+	return atomic_read(&orphans_count);
+}
+
+static void arena_page_free(struct page *page)
+{
+	__free_page(page);
+	atomic_dec(&pages_total);
+}
+
+static void reap(struct work_struct *work);
+static DECLARE_DELAYED_WORK(reaper, reap);
+
+static void reap(struct work_struct *work)
+{
+	struct orphan *o, *next;
+
+	mutex_lock(&orphans_lock);
+	list_for_each_entry_safe(o, next, &orphans, node) {
+		if (o->link->tp->unshare(o->link, o->page, o->ref))
+			continue;
+		arena_page_free(o->page);
+		list_del(&o->node);
+		atomic_dec(&orphans_count);
+		atomic_dec(&o->link->unrevoked);
+		xway_link_put(o->link);
+		kfree(o);
+	}
+	if (!list_empty(&orphans))
+		schedule_delayed_work(&reaper, HZ / 4);
+	mutex_unlock(&orphans_lock);
+}
+
+static void arena_page_release(struct xway_link *link, struct page *page,
+			       u32 ref)
+{
+	struct orphan *o;
+
+	if (!link->tp->unshare(link, page, ref)) {
+		arena_page_free(page);
+		return;
+	}
+	o = kmalloc(sizeof(*o), GFP_KERNEL | __GFP_NOFAIL);
+	o->link = xway_link_get(link);
+	o->page = page;
+	o->ref = ref;
+	atomic_inc(&link->unrevoked);
+	atomic_inc(&orphans_count);
+	mutex_lock(&orphans_lock);
+	list_add(&o->node, &orphans);
+	mutex_unlock(&orphans_lock);
+	schedule_delayed_work(&reaper, 1);
+}
+
+/**
+ * xway_arena_flush() - before the module goes: give what is left to the kernel
+ *
+ * Waits up to two seconds for peers that are just unmapping.
+ */
+void xway_arena_flush(void)
+{
+	struct orphan *o, *next;
+	int i;
+
+	for (i = 0; i < 200 && atomic_read(&orphans_count); i++) {
+		mod_delayed_work(system_wq, &reaper, 0);
+		msleep(10);
+	}
+	cancel_delayed_work_sync(&reaper);
+	list_for_each_entry_safe(o, next, &orphans, node) {
+		o->link->tp->abandon(o->link, o->page, o->ref);
+		atomic_dec(&pages_total);
+		atomic_dec(&orphans_count);
+		list_del(&o->node);
+		xway_link_put(o->link);
+		kfree(o);
+	}
+}
+
+static int arena_add(struct xway_link *link, struct page **out, u32 *ref)
+{
+	struct page *page;
+	int err;
+
+	if (atomic_inc_return(&pages_total) > READ_ONCE(xway_pages_max)) {
+		err = -ENOSPC;
+		goto err_count;
+	}
+	page = alloc_page(GFP_KERNEL | __GFP_ZERO | __GFP_NOWARN);
+	if (!page) {
+		err = -ENOMEM;
+		goto err_count;
+	}
+	err = link->tp->share(link, page, ref);
+	if (err)
+		goto err_page;
+	*out = page;
+	return 0;
+
+err_page:
+	__free_page(page);
+err_count:
+	atomic_dec(&pages_total);
+	return err;
+}
+
+/* A directory is itself a page of the arena, but listed in the header alone. */
+static int arena_grow(struct xway_link *link, u32 pages)
+{
+	struct xway_arena *a = &link->arena;
+	u32 i;
+	int err = 0;
+
+	if (a->pages + pages > min_t(u32, READ_ONCE(peer_pages_max),
+				     XWAY_ARENA_PAGES_MAX))
+		return -ENOSPC;
+	if (a->pages + pages > a->slots) {
+		u32 slots = roundup_pow_of_two(a->pages + pages);
+		void *slot = kvcalloc(slots, sizeof(*a->slot), GFP_KERNEL);
+
+		if (!slot)
+			return -ENOMEM;
+		if (a->slot)
+			memcpy(slot, a->slot, a->pages * sizeof(*a->slot));
+		kvfree(a->slot);
+		a->slot = slot;
+		a->slots = slots;
+	}
+	for (i = 0; i < pages; i++) {
+		u32 nr = a->pages, d = nr / XWAY_REFS_PER_DIR;
+		struct xway_arena_page *slot = &a->slot[nr];
+		u32 *dir;
+
+		if (!link->dir[d].page) {
+			err = arena_add(link, &link->dir[d].page,
+					&link->dir[d].ref);
+			if (err)
+				break;
+		}
+		err = arena_add(link, &slot->page, &slot->ref);
+		if (err)
+			break;
+		dir = page_address(link->dir[d].page);
+		WRITE_ONCE(dir[nr % XWAY_REFS_PER_DIR], slot->ref);
+		a->pages++;
+		if (a->hdr)
+			WRITE_ONCE(a->hdr->dirs[d], link->dir[d].ref);
+	}
+	/* The directory's entries must be there before the count says so. */
+	if (a->hdr)
+		virt_store_release(&a->hdr->pages, a->pages);
+	return i ? 0 : err;
+}
+
+/**
+ * xway_arena_create() - make the fixed pages of a link's own arena
+ * @link: the link; its nonce is set
+ *
+ * Return: 0 or -ENOMEM, -ENOSPC, or the transport's errno; on error nothing is
+ * left.
+ */
+int xway_arena_create(struct xway_link *link)
+{
+	struct xway_arena *a = &link->arena;
+	struct xway_header *hdr;
+	int err;
+
+	lockdep_assert_held(&link->lock);
+	err = arena_grow(link, XWAY_PAGES_FIXED);
+	if (!err && a->pages < XWAY_PAGES_FIXED)
+		err = -ENOMEM;
+	if (err) {
+		xway_arena_destroy(link);
+		return err;
+	}
+	bitmap_set(a->used, 0, XWAY_PAGES_FIXED);
+	hdr = page_address(a->slot[XWAY_PAGE_HEADER].page);
+	hdr->version = XWAY_WIRE_VERSION;
+	hdr->nonce = link->nonce;
+	hdr->dirs[0] = link->dir[0].ref;
+	hdr->pages = a->pages;
+	hdr->bell_event = 1;
+	virt_store_release(&hdr->magic, XWAY_MAGIC);
+	a->hdr = hdr;
+	return 0;
+}
+
+/**
+ * xway_arena_alloc() - take consecutive page numbers of the own arena
+ * @link: the link
+ * @pages: how many
+ * @first: the first of them
+ *
+ * Return: 0, or -ENOSPC or -ENOMEM when the arena can not grow.
+ */
+int xway_arena_alloc(struct xway_link *link, u32 pages, u32 *first)
+{
+	struct xway_arena *a = &link->arena;
+	unsigned long nr;
+	int err;
+
+	lockdep_assert_held(&link->lock);
+	for (;;) {
+		nr = bitmap_find_next_zero_area(a->used, a->pages, 0, pages, 0);
+		if (nr < a->pages && nr + pages <= a->pages)
+			break;
+		err = arena_grow(link, max_t(u32, pages, ARENA_CHUNK));
+		if (err && pages < ARENA_CHUNK)
+			err = arena_grow(link, pages);
+		if (err)
+			return err;
+	}
+	bitmap_set(a->used, nr, pages);
+	a->in_use += pages;
+	*first = nr;
+	return 0;
+}
+
+void xway_arena_free(struct xway_link *link, u32 first, u32 pages)
+{
+	struct xway_arena *a = &link->arena;
+
+	lockdep_assert_held(&link->lock);
+	bitmap_clear(a->used, first, pages);
+	a->in_use -= pages;
+}
+
+void *xway_arena_addr(struct xway_link *link, u32 nr)
+{
+	return page_address(link->arena.slot[nr].page);
+}
+
+/* Is there plenty left, so that a connection may have a large ring? */
+bool xway_arena_roomy(struct xway_link *link)
+{
+	return link->arena.in_use < READ_ONCE(peer_pages_max) / 2 &&
+	       xway_arena_pages_total() < READ_ONCE(xway_pages_max) / 2 +
+					  READ_ONCE(xway_pages_max) / 4;
+}
+
+/**
+ * xway_arena_destroy() - withdraw and free the own arena
+ * @link: the link; no channel uses the arena any more
+ *
+ * Pages that the peer still maps go to the reaper.
+ */
+void xway_arena_destroy(struct xway_link *link)
+{
+	struct xway_arena *a = &link->arena;
+	u32 i;
+
+	for (i = 0; i < a->pages; i++)
+		arena_page_release(link, a->slot[i].page, a->slot[i].ref);
+	for (i = 0; i < XWAY_DIRS; i++)
+		if (link->dir[i].page)
+			arena_page_release(link, link->dir[i].page,
+					   link->dir[i].ref);
+	memset(link->dir, 0, sizeof(link->dir));
+	kvfree(a->slot);
+	memset(a, 0, sizeof(*a));
+}
+
+static int view_map(struct xway_link *link, u32 ref, struct xway_mapping *m)
+{
+	int err = link->tp->map(link, ref, m);
+
+	if (!err)
+		link->view.mapped++;
+	return err;
+}
+
+/**
+ * xway_view_addr() - map a page of the peer's arena, once, and say where it is
+ * @link: the link
+ * @nr: number of the page, as the peer gave it: any value
+ *
+ * Return: its address, or an ERR_PTR: -EPROTO for a number or a reference that
+ * the peer has not shared, -ENOMEM.
+ */
+const void *xway_view_addr(struct xway_link *link, u32 nr)
+{
+	struct xway_view *v = &link->view;
+	const struct xway_header *hdr = v->hdr;
+	struct xway_mapping *m;
+	u32 d, ref;
+	int err;
+
+	lockdep_assert_held(&link->lock);
+	m = xa_load(&v->maps, nr);
+	if (m)
+		return m->addr;
+	if (!hdr || nr >= virt_load_acquire(&hdr->pages) ||
+	    nr >= XWAY_ARENA_PAGES_MAX)
+		return ERR_PTR(-EPROTO);
+	d = array_index_nospec(nr / XWAY_REFS_PER_DIR, XWAY_DIRS);
+	if (!v->dir[d].addr) {
+		err = view_map(link, READ_ONCE(hdr->dirs[d]), &v->dir[d]);
+		if (err)
+			return ERR_PTR(err);
+	}
+	ref = READ_ONCE(((const u32 *)v->dir[d].addr)[nr % XWAY_REFS_PER_DIR]);
+	m = kmalloc(sizeof(*m), GFP_KERNEL);
+	if (!m)
+		return ERR_PTR(-ENOMEM);
+	err = view_map(link, ref, m);
+	if (err)
+		goto err_free;
+	err = xa_err(xa_store(&v->maps, nr, m, GFP_KERNEL));
+	if (err)
+		goto err_unmap;
+	return m->addr;
+
+err_unmap:
+	link->tp->unmap(link, m);
+	v->mapped--;
+err_free:
+	kfree(m);
+	return ERR_PTR(err);
+}
+
+/**
+ * xway_view_open() - map the fixed pages of the peer's arena
+ * @link: the link
+ * @ref: what the peer said its first page is
+ * @nonce: what the peer said its nonce is
+ *
+ * Return: 0; -EPROTO if what is found there is no arena of that nonce and of a
+ * version known here; or an errno of the transport. On error nothing is mapped.
+ */
+int xway_view_open(struct xway_link *link, u32 ref, u64 nonce)
+{
+	struct xway_view *v = &link->view;
+	struct xway_mapping *m;
+	const void *bell, *ctl;
+	int err;
+
+	lockdep_assert_held(&link->lock);
+	m = kmalloc(sizeof(*m), GFP_KERNEL);
+	if (!m)
+		return -ENOMEM;
+	err = view_map(link, ref, m);
+	if (err) {
+		kfree(m);
+		return err;
+	}
+	err = xa_err(xa_store(&v->maps, XWAY_PAGE_HEADER, m, GFP_KERNEL));
+	if (err) {
+		link->tp->unmap(link, m);
+		v->mapped--;
+		kfree(m);
+		return err;
+	}
+	v->hdr = m->addr;
+	if (virt_load_acquire(&v->hdr->magic) != XWAY_MAGIC ||
+	    READ_ONCE(v->hdr->version) != XWAY_WIRE_VERSION ||
+	    READ_ONCE(v->hdr->nonce) != nonce) {
+		err = -EPROTO;
+		goto err_close;
+	}
+	bell = xway_view_addr(link, XWAY_PAGE_BELL);
+	ctl = xway_view_addr(link, XWAY_PAGE_CTL);
+	err = PTR_ERR_OR_ZERO(bell) ?: PTR_ERR_OR_ZERO(ctl);
+	if (err)
+		goto err_close;
+	v->bell = bell;
+	v->ctl = ctl;
+	return 0;
+
+err_close:
+	xway_view_close(link);
+	return err;
+}
+
+/**
+ * xway_view_close() - unmap everything of the peer
+ * @link: the link; nobody reads the peer's pages any more
+ */
+void xway_view_close(struct xway_link *link)
+{
+	struct xway_view *v = &link->view;
+	struct xway_mapping *m;
+	unsigned long nr;
+	int i;
+
+	xa_for_each(&v->maps, nr, m) {
+		link->tp->unmap(link, m);
+		kfree(m);
+	}
+	xa_destroy(&v->maps);
+	for (i = 0; i < XWAY_DIRS; i++)
+		if (v->dir[i].addr)
+			link->tp->unmap(link, &v->dir[i]);
+	memset(v->dir, 0, sizeof(v->dir));
+	v->hdr = NULL;
+	v->bell = NULL;
+	v->ctl = NULL;
+	v->mapped = 0;
+}

@@ -1,0 +1,944 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Connections: the helper that opens channels, the cleaner that closes them.
+ *
+ * A channel is opened by the passive end, whose peer is then established for
+ * certain: OPEN, ACCEPT. Each end may use the other's ring once the other has
+ * said XWAY_CHAN_OPEN in its words. A channel ends when each end has sent
+ * CLOSE, which promises not to touch the other's half again (the flag of the
+ * paper's Figure 11), and has received the other's.
+ *
+ * References on a connection: the socket (until detach), the link's channel
+ * table (until the channel ends), each queued work, each call inside. The
+ * connection holds its link and the module.
+ */
+#include <linux/delay.h>
+#include <linux/jhash.h>
+#include <linux/nospec.h>
+#include <linux/siphash.h>
+#include <linux/slab.h>
+#include <net/tcp.h>
+
+#include "compat.h"
+#include "conn.h"
+#include "link.h"
+#include "proto.h"
+#include "switch.h"
+#include "trace.h"
+
+/* I/O calls or bytes after which a connection is worth a channel */
+#define WORTH_OPS 4
+#define WORTH_BYTES 32768
+
+#define CONN_HASH_BITS 12
+
+static unsigned int ring_kib = 128;
+module_param(ring_kib, uint, 0444);
+MODULE_PARM_DESC(ring_kib, "size of a ring in KiB while pages are plenty");
+
+static unsigned int ring_kib_min = 16;
+module_param(ring_kib_min, uint, 0444);
+MODULE_PARM_DESC(ring_kib_min, "size of a ring in KiB when pages are scarce");
+
+LIST_HEAD(xway_conns);
+DEFINE_SPINLOCK(xway_conns_lock);
+static struct hlist_head hash_table[1 << CONN_HASH_BITS];
+static struct kmem_cache *conn_cache;
+static atomic_t conn_count = ATOMIC_INIT(0);
+
+static void conn_work(struct work_struct *work);
+static void conn_free_work(struct work_struct *work);
+
+u32 xway_conn_count(void)
+{
+	return atomic_read(&conn_count);
+}
+
+const char *xway_conn_state_name(const struct xway_conn *conn)
+{
+	if (test_bit(XWAY_F_GONE, &conn->flags))
+		return "draining";
+	if (READ_ONCE(conn->rx.spilled))
+		return "spilled";
+	if (test_bit(XWAY_F_RETURN, &conn->flags))
+		return "returning";
+	switch (READ_ONCE(conn->state)) {
+	case XWAY_CONN_TCP:
+		return "tcp";
+	case XWAY_CONN_OPENING:
+		return "opening";
+	default:
+		return "open";
+	}
+}
+
+static u32 tuple_hash(const struct xway_tuple *t)
+{
+	return jhash2((const u32 *)t->saddr, 8,
+		      (__force u32)t->sport << 16 ^ (__force u32)t->dport) >>
+	       (32 - CONN_HASH_BITS);
+}
+
+static bool tuple_equal(const struct xway_tuple *a, const struct xway_tuple *b)
+{
+	return a->family == b->family && a->sport == b->sport &&
+	       a->dport == b->dport &&
+	       !memcmp(a->saddr, b->saddr, sizeof(a->saddr)) &&
+	       !memcmp(a->daddr, b->daddr, sizeof(a->daddr));
+}
+
+/*
+ * Both initial sequence numbers, which only the two ends (and the path) know,
+ * key a MAC over everything else; the numbers themselves are never sent.
+ */
+static u64 conn_mac(const struct xway_conn *conn, const struct xway_link *link,
+		    bool by_active)
+{
+	const struct xway_tuple *t = &conn->tuple;
+	siphash_key_t key = {
+		{ (u64)conn->isn[0] << 32 | conn->isn[1], by_active }
+	};
+	bool own = conn->active == by_active;
+	struct {
+		u64 nonce[2];
+		__be32 addr[8];
+		u32 ports;
+		u32 family;
+	} data;
+
+	data.nonce[0] = own ? link->nonce : link->peer_nonce;
+	data.nonce[1] = own ? link->peer_nonce : link->nonce;
+	memcpy(data.addr, t->saddr, sizeof(t->saddr));
+	memcpy(data.addr + 4, t->daddr, sizeof(t->daddr));
+	data.ports = (__force u32)t->sport << 16 | (__force u32)t->dport;
+	data.family = t->family;
+	return siphash(&data, sizeof(data), &key);
+}
+
+/**
+ * xway_conn_create() - the object for a socket that is being attached
+ * @sk: the socket, locked
+ * @link: its peer's link
+ * @active: is this the end that connects?
+ *
+ * Context: atomic. Takes a reference on the module, which the last put drops.
+ * Return: the connection with one reference, or NULL.
+ */
+struct xway_conn *xway_conn_create(struct sock *sk, struct xway_link *link,
+				   bool active)
+{
+	struct xway_conn *conn;
+
+	if (!try_module_get(THIS_MODULE))
+		return NULL;
+	conn = kmem_cache_zalloc(conn_cache, GFP_ATOMIC | __GFP_NOWARN);
+	if (!conn) {
+		module_put(THIS_MODULE);
+		return NULL;
+	}
+	refcount_set(&conn->ref, 1);
+	spin_lock_init(&conn->lock);
+	mutex_init(&conn->rx.lock);
+	INIT_WORK(&conn->work, conn_work);
+	INIT_RCU_WORK(&conn->free_work, conn_free_work);
+	INIT_HLIST_NODE(&conn->hash);
+	conn->sk = sk;
+	conn->link = xway_link_get(link);
+	conn->active = active;
+	conn->data_ready = sk->sk_data_ready;
+	atomic_inc(&link->conns);
+	atomic_inc(&conn_count);
+	spin_lock_bh(&xway_conns_lock);
+	list_add_tail_rcu(&conn->all, &xway_conns);
+	spin_unlock_bh(&xway_conns_lock);
+	return conn;
+}
+
+static void conn_free_rcu(struct rcu_head *rcu)
+{
+	kmem_cache_free(conn_cache, container_of(rcu, struct xway_conn, rcu));
+	/* rcu_barrier() at exit waits for the few instructions that follow. */
+	module_put(THIS_MODULE);
+}
+
+static void conn_account(struct xway_conn *conn)
+{
+	u64 n[XWAY_LINK_COUNTERS] = { conn->tx.ring_bytes, conn->tx.tcp_bytes,
+				      conn->rx.ring_bytes, conn->rx.tcp_bytes };
+	int i;
+
+	for (i = 0; i < XWAY_LINK_COUNTERS; i++) {
+		atomic64_add(n[i], &xway_counters[XWAY_N_TX_RING + i]);
+		atomic64_add(n[i], &conn->link->base[i]);
+	}
+}
+
+void xway_conn_free(struct xway_conn *conn)
+{
+	spin_lock_bh(&xway_conns_lock);
+	list_del_rcu(&conn->all);
+	conn_account(conn);
+	spin_unlock_bh(&xway_conns_lock);
+	xway_rx_free(conn);
+	kfree(conn->tx.pages);
+	atomic_dec(&conn->link->conns);
+	atomic_dec(&conn_count);
+	xway_link_put(conn->link);
+	call_rcu(&conn->rcu, conn_free_rcu);
+}
+
+/* Its tuple and sequence numbers are known: the peer's OPEN can find it. */
+void xway_conn_established(struct xway_conn *conn, struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	xway_switch_tuple(sk, conn->active, &conn->tuple);
+	conn->isn[conn->active ? 0 : 1] = tp->snd_una - 1;
+	conn->isn[conn->active ? 1 : 0] = tp->rcv_nxt - 1;
+	spin_lock_bh(&xway_conns_lock);
+	hlist_add_head_rcu(&conn->hash, &hash_table[tuple_hash(&conn->tuple)]);
+	conn->established = true;
+	spin_unlock_bh(&xway_conns_lock);
+}
+
+/* The socket is detached: no OPEN finds it any more. */
+void xway_conn_unlist(struct xway_conn *conn)
+{
+	spin_lock_bh(&xway_conns_lock);
+	if (!hlist_unhashed(&conn->hash))
+		hlist_del_init_rcu(&conn->hash);
+	spin_unlock_bh(&xway_conns_lock);
+}
+
+static void conn_queue(struct xway_conn *conn)
+{
+	xway_conn_get(conn);
+	if (!queue_work(xway_wq, &conn->work))
+		xway_conn_put(conn);
+}
+
+static void conn_reason(struct xway_conn *conn, enum xway_reason reason)
+{
+	if (conn->reason != XWAY_R_NONE || reason == XWAY_R_NONE)
+		return;
+	conn->reason = reason;
+	atomic64_inc(&xway_reasons[reason]);
+	trace_xway_fallback(conn, xway_reason_names[reason]);
+}
+
+/**
+ * xway_conn_want() - an I/O call went by: is the connection worth a channel?
+ * @conn: connection without a channel
+ *
+ * Short connections end before they are, and so pay nothing for channels.
+ */
+void xway_conn_want(struct xway_conn *conn)
+{
+	if (conn->active || test_bit(XWAY_F_ASKED, &conn->flags) ||
+	    !conn->established)
+		return;
+	if (++conn->ops < WORTH_OPS &&
+	    conn->tx.tcp_bytes + conn->rx.tcp_bytes < WORTH_BYTES)
+		return;
+	if (test_and_set_bit(XWAY_F_ASKED, &conn->flags))
+		return;
+	set_bit(XWAY_F_WANT_OPEN, &conn->flags);
+	conn_queue(conn);
+}
+
+/**
+ * xway_conn_return() - bring a connection back to TCP and let its socket go
+ * @conn: connection; it stays valid by the caller's reference
+ * @reason: why
+ *
+ * Context: any. The work is done by the helper and, where bytes are unread, by
+ * the reader that reads the last of them.
+ */
+void xway_conn_return(struct xway_conn *conn, enum xway_reason reason)
+{
+	if (test_and_set_bit(XWAY_F_RETURN, &conn->flags))
+		return;
+	conn_reason(conn, reason);
+	conn_queue(conn);
+}
+
+/* The peer broke the protocol of this channel: that costs it the connection. */
+void xway_conn_bad(struct xway_conn *conn)
+{
+	if (test_and_set_bit(XWAY_F_BAD, &conn->flags))
+		return;
+	xway_count(VIOLATIONS);
+	conn_reason(conn, XWAY_R_VIOLATION);
+	conn_queue(conn);
+}
+
+void xway_conn_return_all(enum xway_reason reason)
+{
+	struct xway_conn *conn;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(conn, &xway_conns, all) {
+		if (!refcount_inc_not_zero(&conn->ref))
+			continue;
+		xway_conn_return(conn, reason);
+		xway_conn_put(conn);
+	}
+	rcu_read_unlock();
+}
+
+/* Softirq: the peer rang for this channel. */
+void xway_conn_event(struct xway_conn *conn)
+{
+	const struct xway_chan_shm *peer;
+	bool work = false;
+	struct sock *sk;
+	u32 prod, gen;
+
+	spin_lock(&conn->lock);
+	sk = conn->sk;
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	if (peer) {
+		gen = READ_ONCE(peer->gen);
+		prod = READ_ONCE(peer->prod);
+		work = (READ_ONCE(peer->flags) & XWAY_CHAN_RETURN) ||
+		       test_bit(XWAY_F_RETURN, &conn->flags);
+		if (sk && (prod != conn->rx.notified ||
+			   gen != conn->rx.notified_gen)) {
+			conn->rx.notified = prod;
+			conn->rx.notified_gen = gen;
+			/* A user inside the kernel would read past our hooks. */
+			if (READ_ONCE(sk->sk_data_ready) == conn->data_ready)
+				conn->data_ready(sk);
+			else
+				xway_conn_return(conn, XWAY_R_KERNEL);
+		}
+		if (sk) {
+			/* sk_socket stays while its callback lock is held. */
+			read_lock(&sk->sk_callback_lock);
+			if (sk->sk_socket &&
+			    test_bit(SOCK_NOSPACE, &sk->sk_socket->flags))
+				sk->sk_write_space(sk);
+			read_unlock(&sk->sk_callback_lock);
+		}
+	}
+	rcu_read_unlock();
+	spin_unlock(&conn->lock);
+	if (work)
+		conn_queue(conn);
+}
+
+/* Wake whoever sleeps in our calls, so that it looks again. */
+static void conn_wake(struct xway_conn *conn)
+{
+	struct sock *sk;
+
+	spin_lock_bh(&conn->lock);
+	sk = conn->sk;
+	if (sk) {
+		read_lock(&sk->sk_callback_lock);
+		if (sk->sk_socket)
+			wake_up_interruptible_all(sk_sleep(sk));
+		if (sk->sk_socket &&
+		    test_bit(SOCK_NOSPACE, &sk->sk_socket->flags))
+			sk->sk_write_space(sk);
+		read_unlock(&sk->sk_callback_lock);
+	}
+	spin_unlock_bh(&conn->lock);
+}
+
+static void chan_flag(struct xway_conn *conn, u32 flag)
+{
+	if (READ_ONCE(conn->own->flags) & flag)
+		return;
+	WRITE_ONCE(conn->own->flags, conn->own->flags | flag);
+	virt_mb();
+	xway_link_bell(conn->link, conn->peer_id, &conn->bell_last);
+}
+
+/* Make our half: words and ring. Called with the link's mutex held. */
+static int chan_make(struct xway_conn *conn)
+{
+	struct xway_link *link = conn->link;
+	u32 kib, i;
+	int err;
+
+	lockdep_assert_held(&link->lock);
+	kib = xway_arena_roomy(link) ? ring_kib : ring_kib_min;
+	conn->ring_pages = clamp_t(u32, rounddown_pow_of_two(kib * 1024UL /
+							     PAGE_SIZE),
+				   1, XWAY_RING_PAGES_MAX);
+	conn->tx.pages = kcalloc(conn->ring_pages, sizeof(void *), GFP_KERNEL);
+	if (!conn->tx.pages)
+		return -ENOMEM;
+	err = xway_arena_alloc(link, conn->ring_pages, &conn->ring_page);
+	if (err)
+		goto err_pages;
+	err = xway_link_chan_add(link, conn);
+	if (err)
+		goto err_ring;
+	for (i = 0; i < conn->ring_pages; i++)
+		conn->tx.pages[i] = xway_arena_addr(link, conn->ring_page + i);
+	conn->tx.size = conn->ring_pages * PAGE_SIZE;
+	return 0;
+
+err_ring:
+	xway_arena_free(link, conn->ring_page, conn->ring_pages);
+err_pages:
+	kfree(conn->tx.pages);
+	conn->tx.pages = NULL;
+	return err;
+}
+
+/* Free our half. The peer has promised not to touch it, or has ended. */
+static void chan_free(struct xway_conn *conn)
+{
+	struct xway_link *link = conn->link;
+
+	lockdep_assert_held(&link->lock);
+	xway_arena_free(link, conn->ring_page, conn->ring_pages);
+	conn->ring_pages = 0;
+	xway_link_chan_del(link, conn);
+}
+
+/* Map the peer's half as a control message describes it. */
+static int chan_map(struct xway_conn *conn, const struct xway_ctl *msg)
+{
+	struct xway_link *link = conn->link;
+	const void *shm;
+	void **pages;
+	u32 i;
+
+	lockdep_assert_held(&link->lock);
+	if (!msg->ring_pages || msg->ring_pages > XWAY_RING_PAGES_MAX ||
+	    !is_power_of_2(msg->ring_pages) ||
+	    msg->shm_slot >= XWAY_CHANS_PER_PAGE ||
+	    msg->shm_page < XWAY_PAGES_FIXED ||
+	    msg->ring_page < XWAY_PAGES_FIXED ||
+	    msg->ring_page > XWAY_ARENA_PAGES_MAX)
+		return -EPROTO;
+	shm = xway_view_addr(link, msg->shm_page);
+	if (IS_ERR(shm))
+		return PTR_ERR(shm);
+	pages = kcalloc(msg->ring_pages, sizeof(*pages), GFP_KERNEL);
+	if (!pages)
+		return -ENOMEM;
+	for (i = 0; i < msg->ring_pages; i++) {
+		const void *addr = xway_view_addr(link, msg->ring_page + i);
+
+		if (IS_ERR(addr)) {
+			kfree(pages);
+			return PTR_ERR(addr);
+		}
+		pages[i] = (void *)addr;
+	}
+	conn->rx.pages = pages;
+	conn->rx_pages = msg->ring_pages;
+	conn->rx.size = msg->ring_pages * PAGE_SIZE;
+	conn->peer_id = msg->from;
+	conn->bell_last = 0;
+	rcu_assign_pointer(conn->peer,
+			   (const struct xway_chan_shm *)shm +
+			   array_index_nospec(msg->shm_slot,
+					      XWAY_CHANS_PER_PAGE));
+	return 0;
+}
+
+static void chan_describe(struct xway_conn *conn, struct xway_ctl *msg)
+{
+	const struct xway_tuple *t = &conn->tuple;
+
+	msg->from = conn->id;
+	msg->shm_page = conn->shm_page;
+	msg->shm_slot = conn->shm_slot;
+	msg->ring_page = conn->ring_page;
+	msg->ring_pages = conn->ring_pages;
+	msg->family = t->family;
+	msg->sport = t->sport;
+	msg->dport = t->dport;
+	memcpy(msg->saddr, t->saddr, sizeof(msg->saddr));
+	memcpy(msg->daddr, t->daddr, sizeof(msg->daddr));
+	msg->mac = conn_mac(conn, conn->link, conn->active);
+}
+
+static enum xway_reason errno_reason(int err)
+{
+	return err == -ENOSPC ? XWAY_R_LIMIT : XWAY_R_MEMORY;
+}
+
+/* Helper, passive end: ask for a channel. */
+static void conn_open(struct xway_conn *conn)
+{
+	struct xway_link *link = conn->link;
+	struct xway_ctl msg = { .type = XWAY_CTL_OPEN };
+	int err = -ENOTCONN;
+
+	mutex_lock(&link->lock);
+	if (link->state == XWAY_LINK_UP && conn->state == XWAY_CONN_TCP &&
+	    !test_bit(XWAY_F_RETURN, &conn->flags) &&
+	    !test_bit(XWAY_F_GONE, &conn->flags)) {
+		err = chan_make(conn);
+		if (!err) {
+			WRITE_ONCE(conn->state, XWAY_CONN_OPENING);
+			chan_describe(conn, &msg);
+			xway_link_ctl_send(link, &msg);
+		}
+	}
+	mutex_unlock(&link->lock);
+	if (err)
+		xway_conn_return(conn, err == -ENOTCONN ? XWAY_R_LINK :
+						       errno_reason(err));
+}
+
+static void ctl_reply(struct xway_link *link, u32 type, u32 chan, u32 arg)
+{
+	struct xway_ctl msg = { .type = type, .chan = chan, .arg = arg };
+
+	xway_link_ctl_send(link, &msg);
+}
+
+/* Active end: the peer asks for a channel. */
+static void ctl_open(struct xway_link *link, const struct xway_ctl *msg)
+{
+	struct xway_ctl answer = { .type = XWAY_CTL_ACCEPT,
+				   .chan = msg->from };
+	u32 why = XWAY_DECLINE_UNKNOWN;
+	struct xway_conn *conn, *found = NULL;
+	struct xway_tuple t = {
+		.family = msg->family,
+		.sport = msg->sport,
+		.dport = msg->dport,
+	};
+	int err;
+
+	memcpy(t.saddr, msg->saddr, sizeof(t.saddr));
+	memcpy(t.daddr, msg->daddr, sizeof(t.daddr));
+	rcu_read_lock();
+	hlist_for_each_entry_rcu(conn, &hash_table[tuple_hash(&t)], hash) {
+		if (!conn->active || conn->link != link ||
+		    !tuple_equal(&conn->tuple, &t))
+			continue;
+		why = XWAY_DECLINE_PROOF;
+		if (conn_mac(conn, link, false) != msg->mac)
+			continue;
+		if (refcount_inc_not_zero(&conn->ref)) {
+			found = conn;
+			break;
+		}
+	}
+	rcu_read_unlock();
+	conn = found;
+	if (!conn)
+		goto decline;
+	why = XWAY_DECLINE_OFF;
+	if (conn->state != XWAY_CONN_TCP ||
+	    test_bit(XWAY_F_RETURN, &conn->flags) ||
+	    test_bit(XWAY_F_GONE, &conn->flags))
+		goto put;
+	/* One channel in a connection's life. */
+	if (test_and_set_bit(XWAY_F_ASKED, &conn->flags))
+		goto put;
+	why = XWAY_DECLINE_MEMORY;
+	err = chan_make(conn);
+	if (err)
+		goto put;
+	err = chan_map(conn, msg);
+	if (err) {
+		chan_free(conn);
+		goto put;
+	}
+	WRITE_ONCE(conn->own->flags, XWAY_CHAN_OPEN);
+	WRITE_ONCE(conn->state, XWAY_CONN_OPEN);
+	WRITE_ONCE(conn->tx.usable, true);
+	xway_count(CHANNELS);
+	chan_describe(conn, &answer);
+	xway_link_ctl_send(link, &answer);
+	/* A return asked for meanwhile must see the channel. */
+	if (test_bit(XWAY_F_RETURN, &conn->flags) ||
+	    test_bit(XWAY_F_GONE, &conn->flags))
+		conn_queue(conn);
+	xway_conn_put(conn);
+	return;
+
+put:
+	xway_conn_put(conn);
+decline:
+	ctl_reply(link, XWAY_CTL_DECLINE, msg->from, why);
+}
+
+/* Passive end: the peer has made its half. */
+static void ctl_accept(struct xway_conn *conn, const struct xway_ctl *msg)
+{
+	int err;
+
+	if (conn->state != XWAY_CONN_OPENING) {
+		xway_conn_bad(conn);
+		return;
+	}
+	err = conn_mac(conn, conn->link, true) == msg->mac ?
+		chan_map(conn, msg) : -EPROTO;
+	WRITE_ONCE(conn->state, XWAY_CONN_OPEN);
+	if (err) {
+		/* The peer may not use the ring before we say OPEN. */
+		conn->peer_id = msg->from;
+		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
+		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
+		xway_conn_return(conn, err == -EPROTO ? XWAY_R_PROOF :
+						      XWAY_R_MEMORY);
+		conn_queue(conn);
+		return;
+	}
+	xway_count(CHANNELS);
+	WRITE_ONCE(conn->own->flags, conn->own->flags | XWAY_CHAN_OPEN);
+	WRITE_ONCE(conn->tx.usable, true);
+	if (test_bit(XWAY_F_RETURN, &conn->flags) ||
+	    test_bit(XWAY_F_GONE, &conn->flags))
+		conn_queue(conn);
+	/* The peer may have rung while there was nothing here to look at. */
+	conn_wake(conn);
+}
+
+static void ctl_decline(struct xway_conn *conn, const struct xway_ctl *msg)
+{
+	static const u8 why[] = {
+		[XWAY_DECLINE_UNKNOWN] = XWAY_R_UNKNOWN,
+		[XWAY_DECLINE_PROOF] = XWAY_R_PROOF,
+		[XWAY_DECLINE_OFF] = XWAY_R_OFF,
+		[XWAY_DECLINE_MEMORY] = XWAY_R_MEMORY,
+	};
+	u32 arg = msg->arg < ARRAY_SIZE(why) ? msg->arg : 0;
+
+	if (conn->state != XWAY_CONN_OPENING) {
+		xway_conn_bad(conn);
+		return;
+	}
+	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
+	xway_conn_return(conn, why[array_index_nospec(arg, ARRAY_SIZE(why))] ?:
+			       XWAY_R_UNKNOWN);
+	chan_free(conn);
+}
+
+/**
+ * xway_conn_ctl() - take a control message of a link
+ * @link: the link, its mutex held
+ * @msg: a private copy of the message
+ *
+ * Return: false if no honest peer could have sent it.
+ */
+bool xway_conn_ctl(struct xway_link *link, const struct xway_ctl *msg)
+{
+	struct xway_conn *conn;
+
+	lockdep_assert_held(&link->lock);
+	if (msg->type == XWAY_CTL_OPEN) {
+		if (link->state == XWAY_LINK_UP && xway_switch_is_on())
+			ctl_open(link, msg);
+		else
+			ctl_reply(link, XWAY_CTL_DECLINE, msg->from,
+				  XWAY_DECLINE_OFF);
+		return true;
+	}
+	conn = xa_load(&link->chans, msg->chan);
+	if (!conn)
+		return false;
+	xway_conn_get(conn);
+	switch (msg->type) {
+	case XWAY_CTL_ACCEPT:
+		ctl_accept(conn, msg);
+		break;
+	case XWAY_CTL_DECLINE:
+		ctl_decline(conn, msg);
+		break;
+	case XWAY_CTL_CLOSE:
+		set_bit(XWAY_F_GOT_CLOSE, &conn->flags);
+		conn_queue(conn);
+		break;
+	default:
+		xway_conn_put(conn);
+		return false;
+	}
+	xway_conn_put(conn);
+	return true;
+}
+
+/* After a grace period nobody writes our words any more. */
+static void conn_free_work(struct work_struct *work)
+{
+	struct xway_conn *conn = container_of(to_rcu_work(work),
+					      struct xway_conn, free_work);
+
+	mutex_lock(&conn->link->lock);
+	if (conn->ring_pages)
+		chan_free(conn);
+	mutex_unlock(&conn->link->lock);
+	xway_conn_put(conn);
+}
+
+/* Cleaner: say CLOSE when nothing of the peer is needed; free on its CLOSE. */
+static void conn_close_channel(struct xway_conn *conn)
+{
+	struct xway_link *link = conn->link;
+	bool gone = test_bit(XWAY_F_GONE, &conn->flags);
+
+	lockdep_assert_held(&conn->rx.lock);
+	mutex_lock(&link->lock);
+	if (conn->state == XWAY_CONN_OPEN &&
+	    (gone || (test_bit(XWAY_F_RX_CLOSED, &conn->flags) &&
+		      test_bit(XWAY_F_TX_CLOSED, &conn->flags)))) {
+		/* From here on RCU readers may still be looking at the peer,
+		 * which is why our CLOSE goes out only after them.
+		 */
+		rcu_assign_pointer(conn->peer, NULL);
+		WRITE_ONCE(conn->state, XWAY_CONN_CLOSING);
+		mutex_unlock(&link->lock);
+		synchronize_rcu_expedited();
+		mutex_lock(&link->lock);
+		ctl_reply(link, XWAY_CTL_CLOSE, conn->peer_id, 0);
+	}
+	if (conn->state == XWAY_CONN_CLOSING &&
+	    test_and_clear_bit(XWAY_F_GOT_CLOSE, &conn->flags)) {
+		xway_conn_get(conn);
+		if (!queue_rcu_work(xway_wq, &conn->free_work))
+			xway_conn_put(conn);
+		WRITE_ONCE(conn->state, XWAY_CONN_TCP);
+	}
+	mutex_unlock(&link->lock);
+}
+
+/*
+ * Let go of a socket that nobody has accepted yet. lock_sock() is forbidden
+ * here: inet_csk_listen_stop() insists that nobody owns such a child.
+ */
+static bool conn_drop_unaccepted(struct xway_conn *conn, struct sock *sk)
+{
+	bool unaccepted;
+
+	local_bh_disable();
+	bh_lock_sock(sk);
+	unaccepted = !sk->sk_socket && !sock_owned_by_user(sk);
+	if (unaccepted && conn->sk == sk)
+		xway_switch_detach(conn, sk);
+	bh_unlock_sock(sk);
+	local_bh_enable();
+	return unaccepted;
+}
+
+static struct sock *conn_hold_sk(struct xway_conn *conn)
+{
+	struct sock *sk;
+
+	spin_lock_bh(&conn->lock);
+	sk = conn->sk;
+	if (sk && !refcount_inc_not_zero(&sk->sk_refcnt))
+		sk = NULL;
+	spin_unlock_bh(&conn->lock);
+	return sk;
+}
+
+/*
+ * Sending goes back to TCP, the rest of the peer's ring is copied out once the
+ * peer sends by TCP too, and the socket goes as soon as its reader needs us no
+ * more.
+ */
+static void conn_do_return(struct xway_conn *conn, struct sock *sk)
+{
+	lock_sock(sk);
+	if (conn->sk != sk) {
+		release_sock(sk);
+		return;
+	}
+	WRITE_ONCE(conn->tx.usable, false);
+	xway_tx_to_tcp(conn, sk);
+	set_bit(XWAY_F_TX_CLOSED, &conn->flags);
+	if (conn->state == XWAY_CONN_OPEN && rcu_access_pointer(conn->peer)) {
+		rcu_read_lock();
+		chan_flag(conn, XWAY_CHAN_RETURN);
+		rcu_read_unlock();
+		xway_rx_update(conn);
+		if (!(conn->rx.seen & 1) && !xway_rx_spill(conn, false))
+			set_bit(XWAY_F_RX_CLOSED, &conn->flags);
+	}
+	while (xway_rx_advance(conn, sk))
+		;
+	/* While OPENING the peer may still make a channel: wait for it. */
+	if (xway_rx_done(conn) && conn->state != XWAY_CONN_OPEN &&
+	    conn->state != XWAY_CONN_OPENING)
+		xway_switch_detach(conn, sk);
+	release_sock(sk);
+}
+
+static void conn_work(struct work_struct *work)
+{
+	struct xway_conn *conn = container_of(work, struct xway_conn, work);
+	const struct xway_chan_shm *peer;
+	struct sock *sk;
+
+	if (test_and_clear_bit(XWAY_F_WANT_OPEN, &conn->flags))
+		conn_open(conn);
+
+	mutex_lock(&conn->rx.lock);
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	if (peer && (READ_ONCE(peer->flags) & XWAY_CHAN_RETURN) &&
+	    !test_and_set_bit(XWAY_F_RETURN, &conn->flags))
+		conn_reason(conn, XWAY_R_PEER);
+	rcu_read_unlock();
+
+	sk = conn_hold_sk(conn);
+	if (sk && test_bit(XWAY_F_BAD, &conn->flags)) {
+		mutex_unlock(&conn->rx.lock);
+		tcp_abort(sk, ECONNRESET);
+		mutex_lock(&conn->rx.lock);
+		xway_rx_discard(conn);
+		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
+		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
+	} else if (sk && test_bit(XWAY_F_RETURN, &conn->flags) &&
+		   !(!sk->sk_socket && conn_drop_unaccepted(conn, sk))) {
+		conn_do_return(conn, sk);
+	}
+	if (sk && test_bit(XWAY_F_GOT_CLOSE, &conn->flags)) {
+		/* The peer's socket is closed. Copy out what it left, so that
+		 * it can free its half however slowly we read.
+		 */
+		lock_sock(sk);
+		xway_tx_drop(conn);
+		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
+		release_sock(sk);
+		if (!xway_rx_spill(conn, true))
+			set_bit(XWAY_F_RX_CLOSED, &conn->flags);
+	}
+	conn_close_channel(conn);
+	if (sk && test_bit(XWAY_F_RETURN, &conn->flags) &&
+	    conn->state != XWAY_CONN_OPEN &&
+	    !test_bit(XWAY_F_BAD, &conn->flags))
+		conn_do_return(conn, sk);
+	mutex_unlock(&conn->rx.lock);
+	conn_wake(conn);
+	if (sk)
+		sock_put(sk);
+	xway_conn_put(conn);
+}
+
+/**
+ * xway_conn_closed() - the socket is detached for good: clean up the channel
+ * @conn: connection without socket
+ */
+void xway_conn_closed(struct xway_conn *conn)
+{
+	set_bit(XWAY_F_GONE, &conn->flags);
+	if (conn->state != XWAY_CONN_TCP)
+		conn_queue(conn);
+}
+
+/* The peer is dead: read on from a copy, then end. Its half needs no CLOSE. */
+static void conn_orphaned(struct xway_conn *conn)
+{
+	struct xway_link *link = conn->link;
+	struct sock *sk;
+	bool had;
+
+	conn_reason(conn, XWAY_R_GONE);
+	mutex_lock(&conn->rx.lock);
+	mutex_lock(&link->lock);
+	had = conn->ring_pages;
+	mutex_unlock(&link->lock);
+	sk = conn_hold_sk(conn);
+	if (had) {
+		while (xway_rx_spill(conn, true) == -ENOMEM)
+			schedule_timeout_uninterruptible(1);
+		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
+		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
+		WRITE_ONCE(conn->tx.usable, false);
+		if (sk)
+			tcp_abort(sk, ECONNRESET);
+		rcu_assign_pointer(conn->peer, NULL);
+		synchronize_rcu();
+		mutex_lock(&link->lock);
+		WRITE_ONCE(conn->state, XWAY_CONN_TCP);
+		if (conn->ring_pages)
+			chan_free(conn);
+		mutex_unlock(&link->lock);
+	} else {
+		set_bit(XWAY_F_RETURN, &conn->flags);
+		conn_queue(conn);
+	}
+	mutex_unlock(&conn->rx.lock);
+	if (sk)
+		sock_put(sk);
+}
+
+/* A connection of this link, with a reference; or NULL if none is left. */
+static struct xway_conn *conn_after(struct xway_link *link,
+				    unsigned long *seen)
+{
+	struct xway_conn *conn, *found = NULL;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(conn, &xway_conns, all) {
+		if (conn->link != link || (unsigned long)conn <= *seen)
+			continue;
+		if ((!found || conn < found))
+			found = conn;
+	}
+	if (found) {
+		*seen = (unsigned long)found;
+		if (!refcount_inc_not_zero(&found->ref))
+			found = ERR_PTR(-ESTALE);
+	}
+	rcu_read_unlock();
+	return found;
+}
+
+/**
+ * xway_conn_leave() - take every connection off a link
+ * @link: a link that takes no new channels
+ * @dead: the peer will not answer: reset what it still owed
+ *
+ * Otherwise returns them to TCP and waits up to five seconds for the peer;
+ * what it has not returned by then is reset. May sleep.
+ */
+void xway_conn_leave(struct xway_link *link, bool dead)
+{
+	unsigned long seen = 0, until = jiffies + 5 * HZ;
+	struct xway_conn *conn;
+	u32 left;
+
+	while (!dead && (conn = conn_after(link, &seen))) {
+		if (IS_ERR(conn))
+			continue;
+		xway_conn_return(conn, XWAY_R_LINK);
+		/* A closed socket's channel: make the peer copy it out. */
+		mutex_lock(&link->lock);
+		if (conn->ring_pages && conn->state != XWAY_CONN_OPENING)
+			chan_flag(conn, XWAY_CHAN_RETURN);
+		mutex_unlock(&link->lock);
+		xway_conn_put(conn);
+	}
+	for (;;) {
+		mutex_lock(&link->lock);
+		left = link->n_chans;
+		mutex_unlock(&link->lock);
+		if (!left || dead || time_after(jiffies, until))
+			break;
+		msleep(5);
+	}
+	seen = 0;
+	while ((left || dead) && (conn = conn_after(link, &seen))) {
+		if (IS_ERR(conn))
+			continue;
+		conn_orphaned(conn);
+		xway_conn_put(conn);
+	}
+}
+
+int __init xway_conn_init(void)
+{
+	conn_cache = KMEM_CACHE(xway_conn, SLAB_ACCOUNT);
+	return conn_cache ? 0 : -ENOMEM;
+}
+
+void xway_conn_exit(void)
+{
+	rcu_barrier();
+	kmem_cache_destroy(conn_cache);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _XWAY_CONN_H
+#define _XWAY_CONN_H
+
+#include <linux/mutex.h>
+#include <linux/refcount.h>
+#include <linux/workqueue.h>
+#include <net/sock.h>
+
+#include "ring.h"
+#include "stats.h"
+#include "wire.h"
+
+struct xway_link;
+
+enum xway_conn_state {
+	XWAY_CONN_TCP,		/* no channel */
+	XWAY_CONN_OPENING,	/* passive side: OPEN sent */
+	XWAY_CONN_OPEN,		/* a channel */
+	XWAY_CONN_CLOSING,	/* CLOSE sent */
+};
+
+/* bits of xway_conn.flags */
+enum {
+	XWAY_F_WANT_OPEN,	/* the helper shall ask for a channel */
+	XWAY_F_ASKED,		/* it was asked for once */
+	XWAY_F_RETURN,		/* go back to TCP and let the socket go */
+	XWAY_F_GOT_CLOSE,	/* the peer touches our half no more */
+	XWAY_F_GONE,		/* the socket is detached */
+	XWAY_F_BAD,		/* the peer broke the protocol */
+	XWAY_F_RX_CLOSED,	/* nothing more to read from the peer's ring */
+	XWAY_F_TX_CLOSED,	/* nothing more is put into our ring */
+};
+
+/**
+ * struct xway_tuple - the connection, as its active end names it
+ * @family: AF_INET or AF_INET6; an IPv4-mapped address is AF_INET
+ * @saddr: of the active end
+ * @daddr: of the passive end
+ */
+struct xway_tuple {
+	u16 family;
+	__be16 sport;
+	__be16 dport;
+	__be32 saddr[4];
+	__be32 daddr[4];
+};
+
+/**
+ * struct xway_tx - sending; under the socket's lock
+ * @pages: own ring
+ * @gen: last switch, see struct xway_chan_shm
+ * @prod: own index
+ * @cons: the peer's index as last read
+ * @usable: may the ring be switched to?
+ * @more: did the last TCP bytes go with MSG_MORE?
+ */
+struct xway_tx {
+	void **pages;
+	u32 size;
+	u32 gen;
+	u32 prod;
+	u32 cons;
+	bool usable;
+	bool more;
+	u64 ring_bytes;
+	u64 tcp_bytes;
+};
+
+/**
+ * struct xway_rx - receiving; under @lock, which is never held while waiting
+ * @pages: the peer's ring, or a private copy of it (@spilled)
+ * @cons: own index
+ * @prod: the peer's index as last read; final once spilled
+ * @gen: the stretch that is being read: even TCP, odd ring
+ * @seen: the peer's last switch known here
+ * @mark: copies of its marks
+ */
+struct xway_rx {
+	struct mutex lock;
+	void **pages;
+	u32 size;
+	u32 cons;
+	u32 prod;
+	u32 gen;
+	u32 seen;
+	struct {
+		u32 seq;
+		u32 idx;
+	} mark[2];
+	bool spilled;
+	u32 notified;
+	u32 notified_gen;
+	u64 ring_bytes;
+	u64 tcp_bytes;
+};
+
+/**
+ * struct xway_conn - one TCP connection to a co-resident peer, and its channel
+ * @lock: guards @sk; taken in softirq
+ * @sk: the socket, NULL once detached
+ * @peer: the peer's words. Cleared when the channel ends; readers use RCU or
+ *	hold @rx.lock
+ * @own: own words, in the own arena; may be used while @peer is set
+ *
+ * Lock order: rx.lock, socket lock, link->lock, lock. The helper (@work) is the
+ * only one that opens and closes channels.
+ */
+struct xway_conn {
+	refcount_t ref;
+	struct rcu_head rcu;
+	spinlock_t lock;
+	struct sock *sk;
+	struct xway_link *link;
+	unsigned long flags;
+	enum xway_conn_state state;
+	enum xway_reason reason;
+	bool active;
+	bool established;
+
+	struct xway_chan_shm *own;
+	const struct xway_chan_shm __rcu *peer;
+	u32 peer_id;
+	u32 bell_last;
+	u32 ops;
+
+	struct xway_tx tx;
+	struct xway_rx rx;
+
+	u32 id;
+	u16 shm_page;
+	u16 shm_slot;
+	u32 ring_page;
+	u32 ring_pages;
+	u32 rx_pages;
+	u32 isn[2];
+	void (*data_ready)(struct sock *sk);
+	struct proto *base_prot;
+	struct xway_tuple tuple;
+	struct hlist_node hash;
+	struct list_head all;
+	struct work_struct work;
+	struct rcu_work free_work;
+};
+
+/* conn.c: life */
+int xway_conn_init(void);
+void xway_conn_exit(void);
+struct xway_conn *xway_conn_create(struct sock *sk, struct xway_link *link,
+				   bool active);
+void xway_conn_free(struct xway_conn *conn);
+void xway_conn_established(struct xway_conn *conn, struct sock *sk);
+void xway_conn_unlist(struct xway_conn *conn);
+void xway_conn_want(struct xway_conn *conn);
+void xway_conn_return(struct xway_conn *conn, enum xway_reason reason);
+void xway_conn_return_all(enum xway_reason reason);
+void xway_conn_leave(struct xway_link *link, bool dead);
+void xway_conn_event(struct xway_conn *conn);
+bool xway_conn_ctl(struct xway_link *link, const struct xway_ctl *msg);
+void xway_conn_bad(struct xway_conn *conn);
+void xway_conn_closed(struct xway_conn *conn);
+const char *xway_conn_state_name(const struct xway_conn *conn);
+u32 xway_conn_count(void);
+
+extern struct list_head xway_conns;
+extern spinlock_t xway_conns_lock;
+
+static inline struct xway_conn *xway_conn_get(struct xway_conn *conn)
+{
+	refcount_inc(&conn->ref);
+	return conn;
+}
+
+static inline void xway_conn_put(struct xway_conn *conn)
+{
+	if (refcount_dec_and_test(&conn->ref))
+		xway_conn_free(conn);
+}
+
+/* rx.c: what can be read, and where */
+#define XWAY_AGAIN_FAULT 1024	/* errno for the caller: fault in, try again */
+#define XWAY_EOF 1025
+
+void xway_rx_update(struct xway_conn *conn);
+bool xway_rx_advance(struct xway_conn *conn, struct sock *sk);
+bool xway_rx_done(struct xway_conn *conn);
+u32 xway_rx_avail(struct xway_conn *conn);
+int xway_rx_ring(struct xway_conn *conn, struct msghdr *msg, size_t len,
+		 int flags, u32 peek_off);
+bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp);
+void xway_rx_arm(struct xway_conn *conn);
+int xway_rx_spill(struct xway_conn *conn, bool forced);
+void xway_rx_discard(struct xway_conn *conn);
+void xway_rx_free(struct xway_conn *conn);
+
+/* tx.c: where to write */
+bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk);
+void xway_tx_to_tcp(struct xway_conn *conn, struct sock *sk);
+void xway_tx_drop(struct xway_conn *conn);
+int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg);
+u32 xway_tx_room(struct xway_conn *conn);
+bool xway_tx_writeable(struct xway_conn *conn);
+
+#endif /* _XWAY_CONN_H */

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * XWAY: TCP between co-resident domains through shared memory.
+ */
+#include <linux/module.h>
+#include <linux/workqueue.h>
+
+#include "conn.h"
+#include "link.h"
+#include "local.h"
+#include "netlink.h"
+#include "peer.h"
+#include "proto.h"
+#include "ring.h"
+#include "switch.h"
+#include "wire.h"
+#include "xen.h"
+
+#define CREATE_TRACE_POINTS
+#include "compat.h"
+#include "trace.h"
+
+static int __init xway_init(void)
+{
+	int err;
+
+	XWAY_WIRE_CHECK();
+	err = xway_conn_init();
+	if (err)
+		return err;
+	err = -ENOMEM;
+	xway_wq = alloc_workqueue("xway", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!xway_wq)
+		goto err_conn;
+	err = xway_peer_init();
+	if (err)
+		goto err_wq;
+	err = xway_local_init();
+	if (err)
+		goto err_peer;
+	err = xway_proto_init();
+	if (err)
+		goto err_local;
+	err = xway_switch_init();
+	if (err)
+		goto err_local;
+	err = xway_xen_init();
+	if (err)
+		goto err_switch;
+	err = xway_netlink_init();
+	if (err)
+		goto err_xen;
+	return 0;
+
+err_xen:
+	xway_xen_exit();
+err_switch:
+	xway_switch_exit();
+	xway_proto_exit();
+err_local:
+	xway_local_stop();
+	xway_local_exit();
+err_peer:
+	xway_peer_exit();
+err_wq:
+	destroy_workqueue(xway_wq);
+err_conn:
+	xway_conn_exit();
+	return err;
+}
+
+/* Only when no socket is held: each holds the module. */
+static void __exit xway_exit(void)
+{
+	xway_netlink_exit();
+	xway_switch_exit();
+	xway_xen_exit();
+	xway_local_stop();
+	xway_proto_exit();
+	xway_arena_flush();
+	xway_local_exit();
+	xway_peer_exit();
+	destroy_workqueue(xway_wq);
+	xway_conn_exit();
+}
+
+module_init(xway_init);
+module_exit(xway_exit);
+
+MODULE_DESCRIPTION("TCP between co-resident domains through shared memory");
+MODULE_VERSION(XWAY_VERSION);
+MODULE_LICENSE("GPL");

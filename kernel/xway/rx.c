@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Receiving: which bytes come next, and reading them from the ring.
+ *
+ * A stream is a sequence of stretches: TCP up to a sequence number, ring up to
+ * an index, TCP, and so on. rx.gen numbers the stretch that is being read.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/uio.h>
+#include <net/tcp.h>
+
+#include "compat.h"
+#include "conn.h"
+#include "link.h"
+#include "trace.h"
+
+/* Give room back at least this often, so that the writer works beside us. */
+#define RX_STRETCH 16384u
+
+/**
+ * xway_rx_update() - learn of the peer's switches
+ * @conn: connection, its rx.lock held
+ *
+ * Whoever saw TCP bytes that came after a switch and then calls this learns of
+ * that switch: the sender stored the mark first.
+ */
+void xway_rx_update(struct xway_conn *conn)
+{
+	const struct xway_chan_shm *peer;
+	struct xway_rx *rx = &conn->rx;
+	u32 gen, g;
+
+	lockdep_assert_held(&rx->lock);
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	if (peer && !rx->spilled) {
+		gen = virt_load_acquire(&peer->gen);
+		if (gen - rx->gen > 2) {
+			xway_conn_bad(conn);
+			gen = rx->seen;
+		}
+		for (g = rx->seen + 1; g != gen + 1; g++) {
+			rx->mark[g & 1].seq = READ_ONCE(peer->mark[g & 1].seq);
+			rx->mark[g & 1].idx = READ_ONCE(peer->mark[g & 1].idx);
+		}
+		WRITE_ONCE(rx->seen, gen);
+	}
+	rcu_read_unlock();
+}
+
+/**
+ * xway_rx_avail() - bytes of the ring that can be read now
+ * @conn: connection, its rx.lock held
+ *
+ * Return: bytes from rx.cons up to the peer's index or the end of the stretch.
+ */
+u32 xway_rx_avail(struct xway_conn *conn)
+{
+	const struct xway_chan_shm *peer;
+	struct xway_rx *rx = &conn->rx;
+	u32 n, end;
+
+	if (!rx->spilled) {
+		rcu_read_lock();
+		peer = rcu_dereference(conn->peer);
+		if (peer)
+			rx->prod = virt_load_acquire(&peer->prod);
+		rcu_read_unlock();
+	}
+	if (!xway_ring_unread(rx->prod, rx->cons, rx->size, &n)) {
+		xway_conn_bad(conn);
+		return 0;
+	}
+	if ((rx->gen & 1) && rx->seen != rx->gen) {
+		end = rx->mark[(rx->gen + 1) & 1].idx - rx->cons;
+		if (end > n)
+			xway_conn_bad(conn);
+		n = min(n, end);
+	}
+	return n;
+}
+
+/**
+ * xway_rx_advance() - go on to the next stretch if this one is read
+ * @conn: connection, its rx.lock held
+ * @sk: its socket
+ *
+ * Return: true if it went on.
+ */
+bool xway_rx_advance(struct xway_conn *conn, struct sock *sk)
+{
+	struct xway_rx *rx = &conn->rx;
+	u32 next = (rx->gen + 1) & 1;
+
+	lockdep_assert_held(&rx->lock);
+	if (rx->gen == rx->seen)
+		return false;
+	if (rx->gen & 1) {
+		if (rx->cons != rx->mark[next].idx)
+			return false;
+	} else {
+		/* FIN takes a sequence number as well: not before, not equal */
+		if (before(READ_ONCE(tcp_sk(sk)->copied_seq),
+			   rx->mark[next].seq))
+			return false;
+		if (rx->cons != rx->mark[next].idx) {
+			xway_conn_bad(conn);
+			return false;
+		}
+	}
+	WRITE_ONCE(rx->gen, rx->gen + 1);
+	rcu_read_lock();
+	if (rcu_access_pointer(conn->peer))
+		WRITE_ONCE(conn->own->gen_done, rx->gen);
+	rcu_read_unlock();
+	return true;
+}
+
+/* Has everything that did not come by TCP been read? */
+bool xway_rx_done(struct xway_conn *conn)
+{
+	return !(conn->rx.gen & 1) && conn->rx.gen == conn->rx.seen;
+}
+
+static void rx_publish(struct xway_conn *conn, u32 old)
+{
+	const struct xway_chan_shm *peer;
+
+	if (conn->rx.spilled)
+		return;
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	if (peer && xway_ring_publish(&conn->own->cons, conn->rx.cons, old,
+				      &peer->want_room))
+		xway_link_bell(conn->link, conn->peer_id, &conn->bell_last);
+	rcu_read_unlock();
+}
+
+/**
+ * xway_rx_ring() - copy bytes out of the ring
+ * @conn: connection that reads a ring stretch, its rx.lock held
+ * @msg: where to
+ * @len: at most so many
+ * @flags: MSG_PEEK and MSG_TRUNC count
+ * @peek_off: with MSG_PEEK, bytes to pass over
+ *
+ * Page faults are off while the peer's pages are read, so that unmapping never
+ * waits for a user's fault handler.
+ *
+ * Return: bytes copied; 0 if there are none; -XWAY_AGAIN_FAULT if the caller
+ * must fault in the user's memory without rx.lock and try again.
+ */
+int xway_rx_ring(struct xway_conn *conn, struct msghdr *msg, size_t len,
+		 int flags, u32 peek_off)
+{
+	struct xway_rx *rx = &conn->rx;
+	u32 avail = xway_rx_avail(conn), done = 0, start = rx->cons;
+	u32 published = start;
+
+	lockdep_assert_held(&rx->lock);
+	if (flags & MSG_PEEK) {
+		if (peek_off >= avail)
+			return 0;
+		start += peek_off;
+		avail -= peek_off;
+	}
+	len = min_t(size_t, len, avail);
+	while (done < len) {
+		u32 n = len - done, got;
+		void *at = xway_ring_at(rx->pages, start + done, rx->size, &n);
+
+		if (flags & MSG_TRUNC) {
+			got = n;
+		} else {
+			pagefault_disable();
+			got = copy_to_iter(at, n, &msg->msg_iter);
+			pagefault_enable();
+		}
+		done += got;
+		if (!(flags & MSG_PEEK)) {
+			WRITE_ONCE(rx->cons, start + done);
+			if (rx->cons - published >= RX_STRETCH) {
+				rx_publish(conn, published);
+				published = rx->cons;
+			}
+		}
+		if (got < n)
+			break;
+	}
+	if (!(flags & MSG_PEEK) && rx->cons != published)
+		rx_publish(conn, published);
+	if (!(flags & MSG_PEEK))
+		rx->ring_bytes += done;
+	if (!done && len)
+		return -XWAY_AGAIN_FAULT;
+	return done;
+}
+
+/**
+ * xway_rx_readable() - is there something to read, as far as one can see?
+ * @conn: connection
+ * @sk: its socket
+ * @tcp: count TCP's bytes too (poll counts them itself)
+ *
+ * Without rx.lock, so a reader may be at work: what it leaves is what counts,
+ * and it looks again before it sleeps.
+ */
+bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp)
+{
+	const struct xway_chan_shm *peer;
+	struct xway_rx *rx = &conn->rx;
+	u32 gen = READ_ONCE(rx->gen), seen, prod = READ_ONCE(rx->prod), end;
+	u32 cons = READ_ONCE(rx->cons);
+	bool ring = gen & 1, next_tcp = !ring;
+
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	seen = READ_ONCE(rx->seen);
+	if (peer && !READ_ONCE(rx->spilled)) {
+		seen = virt_load_acquire(&peer->gen);
+		if (ring && seen != gen) {
+			end = READ_ONCE(peer->mark[(gen + 1) & 1].idx);
+			next_tcp = cons == end;
+		} else if (!ring && seen != gen) {
+			end = READ_ONCE(peer->mark[(gen + 1) & 1].seq);
+			ring = !before(READ_ONCE(tcp_sk(sk)->copied_seq), end);
+		}
+		prod = virt_load_acquire(&peer->prod);
+	} else if (seen != gen) {
+		if (ring)
+			next_tcp = cons == rx->mark[(gen + 1) & 1].idx;
+		else
+			ring = !before(READ_ONCE(tcp_sk(sk)->copied_seq),
+				       rx->mark[(gen + 1) & 1].seq);
+	}
+	rcu_read_unlock();
+	if (ring && prod != cons)
+		return true;
+	if (ring && !(gen & 1) && seen - gen == 2)
+		next_tcp = true;
+	return tcp && next_tcp &&
+	       READ_ONCE(tcp_sk(sk)->rcv_nxt) !=
+	       READ_ONCE(tcp_sk(sk)->copied_seq);
+}
+
+/* Ask for an event at the next byte; the caller then looks again. */
+void xway_rx_arm(struct xway_conn *conn)
+{
+	rcu_read_lock();
+	if (rcu_access_pointer(conn->peer))
+		xway_ring_arm(&conn->own->want_data,
+			      READ_ONCE(conn->rx.prod) + 1);
+	rcu_read_unlock();
+}
+
+void xway_rx_free(struct xway_conn *conn)
+{
+	u32 i;
+
+	if (conn->rx.spilled && conn->rx.pages)
+		for (i = 0; i < conn->rx_pages; i++)
+			if (conn->rx.pages[i])
+				free_page((unsigned long)conn->rx.pages[i]);
+	kfree(conn->rx.pages);
+	conn->rx.pages = NULL;
+}
+
+/* Forget what the ring holds: a peer that broke the rules gets nothing read. */
+void xway_rx_discard(struct xway_conn *conn)
+{
+	struct xway_rx *rx = &conn->rx;
+
+	lockdep_assert_held(&rx->lock);
+	xway_rx_free(conn);
+	WRITE_ONCE(rx->spilled, true);
+	WRITE_ONCE(rx->prod, rx->cons);
+	rx->seen = round_up(rx->seen, 2);
+	WRITE_ONCE(rx->gen, rx->seen);
+}
+
+/**
+ * xway_rx_spill() - copy what is unread out of the peer's ring
+ * @conn: connection with a channel, its rx.lock held
+ * @forced: the peer will send no mark any more: take what it has published
+ *
+ * Afterwards nothing of the peer is needed to read on.
+ *
+ * Return: 0, or -ENOMEM with nothing changed.
+ */
+int xway_rx_spill(struct xway_conn *conn, bool forced)
+{
+	struct xway_rx *rx = &conn->rx;
+	void **pages;
+	u32 n, at;
+
+	lockdep_assert_held(&rx->lock);
+	if (rx->spilled || !rx->pages)
+		return 0;
+	xway_rx_update(conn);
+	xway_rx_avail(conn);
+	pages = kcalloc(conn->rx_pages, sizeof(*pages), GFP_KERNEL);
+	if (!pages)
+		return -ENOMEM;
+	if (rx->prod - rx->cons > rx->size)
+		rx->prod = rx->cons;
+	for (at = rx->cons; at != rx->prod; at += n) {
+		u32 nr = (at & (rx->size - 1)) / RING_PAGE_SIZE;
+		void *from;
+
+		n = rx->prod - at;
+		from = xway_ring_at(rx->pages, at, rx->size, &n);
+		if (!pages[nr])
+			pages[nr] = (void *)__get_free_page(GFP_KERNEL);
+		if (!pages[nr])
+			goto err;
+		memcpy(pages[nr] + offset_in_page(from), from, n);
+	}
+	if (rx->prod != rx->cons) {
+		xway_count(SPILLS);
+		xway_count_add(SPILL_BYTES, rx->prod - rx->cons);
+	}
+	kfree(rx->pages);
+	rx->pages = pages;
+	WRITE_ONCE(rx->spilled, true);
+	if (forced && (rx->seen & 1)) {
+		/* The stretch ends where the peer's words end. */
+		rx->seen++;
+		rx->mark[rx->seen & 1].idx = rx->prod;
+	}
+	return 0;
+
+err:
+	for (n = 0; n < conn->rx_pages; n++)
+		if (pages[n])
+			free_page((unsigned long)pages[n]);
+	kfree(pages);
+	return -ENOMEM;
+}

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The switch: notices connections and takes or gives back their sockets.
+ *
+ * A probe on the tracepoint sock:inet_sock_set_state runs with the socket
+ * locked and before the new state is stored, so nobody can be inside TCP's own
+ * sendmsg or recvmsg of a connection that it attaches to: at SYN_SENT nothing
+ * can be sent or received yet, and a child that is just established has no
+ * struct socket, so no user.
+ *
+ * This file is the only writer of sk_prot, sock->ops and the ULP slot.
+ */
+#include <linux/tcp.h>
+#include <linux/tracepoint.h>
+#include <net/ipv6.h>
+#include <net/tcp.h>
+
+#include "compat.h"
+#include "conn.h"
+#include "link.h"
+#include "peer.h"
+#include "proto.h"
+#include "switch.h"
+#include "trace.h"
+
+static bool switch_on = true;
+static struct tracepoint *set_state_tp;
+
+bool xway_switch_is_on(void)
+{
+	return READ_ONCE(switch_on);
+}
+
+static void ulp_release(struct sock *sk);
+
+/*
+ * Not registered: users cannot name it, and it only marks who owns the socket.
+ * No owner: every connection holds the module itself.
+ */
+static struct tcp_ulp_ops xway_ulp = {
+	.name = "xway",
+	.release = ulp_release,
+};
+
+/**
+ * xway_switch_conn_rcu() - the connection of a socket
+ * @sk: a socket, or one that was ours a moment ago
+ *
+ * Context: RCU read-side section, in which the result stays valid; or the
+ * socket's lock.
+ */
+struct xway_conn *xway_switch_conn_rcu(const struct sock *sk)
+{
+	const struct inet_connection_sock *icsk = inet_csk(sk);
+	struct xway_conn *conn = READ_ONCE(*(void **)&icsk->icsk_ulp_data);
+
+	/* Data before owner: a new owner's data is never taken for ours,
+	 * because the slot is emptied owner first.
+	 */
+	smp_rmb();
+	return READ_ONCE(icsk->icsk_ulp_ops) == &xway_ulp ? conn : NULL;
+}
+
+/* The same with a reference, or NULL. Any context. */
+struct xway_conn *xway_switch_conn(const struct sock *sk)
+{
+	struct xway_conn *conn;
+
+	rcu_read_lock();
+	conn = xway_switch_conn_rcu(sk);
+	if (conn && !refcount_inc_not_zero(&conn->ref))
+		conn = NULL;
+	rcu_read_unlock();
+	return conn;
+}
+
+static u16 remote(const struct sock *sk, __be32 *addr)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6 &&
+	    !ipv6_addr_v4mapped(&sk->sk_v6_daddr)) {
+		memcpy(addr, &sk->sk_v6_daddr, 16);
+		return AF_INET6;
+	}
+#endif
+	memset(addr, 0, 16);
+	addr[0] = sk->sk_daddr;
+	return AF_INET;
+}
+
+/**
+ * xway_switch_tuple() - name a connection as its active end does
+ * @sk: its socket, locked, established
+ * @active: is @sk the active end?
+ * @tuple: the result
+ */
+void xway_switch_tuple(const struct sock *sk, bool active,
+		       struct xway_tuple *tuple)
+{
+	__be32 *far = active ? tuple->daddr : tuple->saddr;
+	__be32 *near = active ? tuple->saddr : tuple->daddr;
+	__be16 own = inet_sk(sk)->inet_sport, other = inet_sk(sk)->inet_dport;
+
+	memset(tuple, 0, sizeof(*tuple));
+	tuple->family = remote(sk, far);
+#if IS_ENABLED(CONFIG_IPV6)
+	if (tuple->family == AF_INET6)
+		memcpy(near, &sk->sk_v6_rcv_saddr, 16);
+	else
+#endif
+		near[0] = sk->sk_rcv_saddr;
+	tuple->sport = active ? own : other;
+	tuple->dport = active ? other : own;
+}
+
+static enum xway_reason refusal(const struct sock *sk)
+{
+	const struct inet_connection_sock *icsk = inet_csk(sk);
+
+	if (icsk->icsk_ulp_ops || sk->sk_user_data)
+		return XWAY_R_BUSY;
+	if (tcp_sk(sk)->fastopen_req || rcu_access_pointer(tcp_sk(sk)->fastopen_rsk))
+		return XWAY_R_FASTOPEN;
+	if (tcp_sk(sk)->repair)
+		return XWAY_R_REPAIR;
+	if (sk->sk_kern_sock)
+		return XWAY_R_KERNEL;
+	if (rcu_access_pointer(sk->sk_filter))
+		return XWAY_R_FILTER;
+	return XWAY_R_NONE;
+}
+
+/* Plain stores: sock_replace_proto() would also take io_uring's zero-copy. */
+static void attach(struct sock *sk, bool active)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	struct proto *base = READ_ONCE(sk->sk_prot);
+	struct xway_link *link;
+	enum xway_reason why;
+	struct xway_conn *conn = NULL;
+	__be32 addr[4];
+	u16 family;
+
+	if (!xway_proto_is_base(base) || !xway_switch_is_on())
+		return;
+	rcu_read_lock();
+	family = remote(sk, addr);
+	link = xway_peer_find(family, addr, active);
+	if (!link)
+		goto out;
+	why = READ_ONCE(link->state) == XWAY_LINK_UP ? refusal(sk) :
+						      XWAY_R_LINK;
+	if (why == XWAY_R_NONE) {
+		conn = xway_conn_create(sk, link, active);
+		if (!conn)
+			why = XWAY_R_MEMORY;
+	}
+	if (!conn) {
+		atomic64_inc(&xway_reasons[why]);
+		goto out;
+	}
+	conn->base_prot = base;
+	WRITE_ONCE(icsk->icsk_ulp_data, conn);
+	smp_wmb();	/* pairs with xway_switch_conn_rcu() */
+	WRITE_ONCE(icsk->icsk_ulp_ops, &xway_ulp);
+	WRITE_ONCE(sk->sk_prot, xway_proto_of(sk));
+	if (sk->sk_socket)
+		xway_proto_take_ops(sk);
+	xway_count(ATTACHED);
+	trace_xway_attach(conn, active);
+out:
+	rcu_read_unlock();
+}
+
+/**
+ * xway_switch_detach() - give a socket back
+ * @conn: its connection
+ * @sk: the socket, locked (by its owner or by bh_lock_sock)
+ *
+ * Calls that are inside keep @conn by their own references and find out.
+ * Drops the socket's reference on @conn: the caller must hold another, or RCU.
+ */
+void xway_switch_detach(struct xway_conn *conn, struct sock *sk)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	bool mine;
+
+	sock_owned_by_me(sk);
+	spin_lock_bh(&conn->lock);
+	mine = conn->sk == sk;
+	if (mine)
+		conn->sk = NULL;
+	spin_unlock_bh(&conn->lock);
+	if (!mine)
+		return;
+	WRITE_ONCE(sk->sk_prot, conn->base_prot);
+	if (sk->sk_socket)
+		xway_proto_give_ops(sk);
+	WRITE_ONCE(icsk->icsk_ulp_ops, NULL);
+	smp_wmb();	/* pairs with xway_switch_conn_rcu() */
+	WRITE_ONCE(icsk->icsk_ulp_data, NULL);
+	xway_conn_unlist(conn);
+	trace_xway_detach(conn, xway_reason_names[conn->reason]);
+	if (!sock_flag(sk, SOCK_DEAD) && sk->sk_socket) {
+		xway_count(DETACHED);
+		wake_up_interruptible_all(sk_sleep(sk));
+	}
+	xway_conn_closed(conn);
+	xway_conn_put(conn);
+}
+
+/* The core frees a socket that is still ours: let go of it. */
+static void ulp_release(struct sock *sk)
+{
+	struct xway_conn *conn = xway_switch_conn(sk);
+
+	if (!conn)
+		return;
+	xway_switch_detach(conn, sk);
+	xway_conn_put(conn);
+}
+
+static void state_changed(struct sock *sk, int old, int new)
+{
+	struct xway_conn *conn;
+
+	if (new == TCP_SYN_SENT) {
+		if (xway_peer_any())
+			attach(sk, true);
+		return;
+	}
+	if (new == TCP_ESTABLISHED && old == TCP_SYN_RECV) {
+		/* A fast-open child in use is in TCP's own calls already. */
+		if (!sk->sk_socket && xway_peer_any())
+			attach(sk, false);
+		conn = xway_switch_conn(sk);
+		if (!conn)
+			return;
+		if (conn->active) {
+			atomic64_inc(&xway_reasons[XWAY_R_SIMULTANEOUS]);
+			xway_switch_detach(conn, sk);
+		} else {
+			xway_conn_established(conn, sk);
+		}
+		xway_conn_put(conn);
+		return;
+	}
+	if (old != TCP_SYN_SENT && old != TCP_SYN_RECV)
+		return;
+	conn = xway_switch_conn(sk);
+	if (!conn)
+		return;
+	if (new == TCP_ESTABLISHED)
+		xway_conn_established(conn, sk);
+	else	/* failed, or a simultaneous open: an ordinary socket again */
+		xway_switch_detach(conn, sk);
+	xway_conn_put(conn);
+}
+
+static void probe(void *data, const struct sock *sk, const int old,
+		  const int new)
+{
+	if (sk->sk_protocol != IPPROTO_TCP || sk->sk_type != SOCK_STREAM ||
+	    (new != TCP_SYN_SENT && old != TCP_SYN_SENT &&
+	     old != TCP_SYN_RECV))
+		return;
+	if (sk->sk_state == TCP_NEW_SYN_RECV || !sk_fullsock(sk))
+		return;
+	state_changed((struct sock *)sk, old, new);
+}
+
+/**
+ * xway_switch_set() - new connections: take them or not
+ * @on: false also returns the open ones to TCP
+ */
+void xway_switch_set(bool on)
+{
+	WRITE_ONCE(switch_on, on);
+	if (!on) {
+		/* An attach that did not see this is in the list after this. */
+		synchronize_rcu();
+		xway_conn_return_all(XWAY_R_OFF);
+	}
+}
+
+static void find_tp(struct tracepoint *tp, void *priv)
+{
+	if (!strcmp(tp->name, "inet_sock_set_state"))
+		set_state_tp = tp;
+}
+
+int __init xway_switch_init(void)
+{
+	for_each_kernel_tracepoint(find_tp, NULL);
+	if (!set_state_tp) {
+		pr_err("this kernel has no tracepoint inet_sock_set_state\n");
+		return -EOPNOTSUPP;
+	}
+	return tracepoint_probe_register(set_state_tp, probe, NULL);
+}
+
+void xway_switch_exit(void)
+{
+	tracepoint_probe_unregister(set_state_tp, probe, NULL);
+	tracepoint_synchronize_unregister();
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sending: the switch between TCP and ring, and bytes into the ring.
+ *
+ * All functions are called with the socket locked by the caller, except
+ * xway_tx_writeable(), which anybody may ask.
+ */
+#include <linux/tcp.h>
+#include <linux/uio.h>
+#include <net/tcp.h>
+
+#include "conn.h"
+#include "link.h"
+#include "trace.h"
+
+/* Publish at least this often, so that the reader works beside the writer. */
+#define TX_STRETCH 16384u
+
+static void tx_mark(struct xway_conn *conn, struct sock *sk)
+{
+	struct xway_chan_shm *own = conn->own;
+	u32 gen = conn->tx.gen + 1;
+
+	WRITE_ONCE(own->mark[gen & 1].seq, tcp_sk(sk)->write_seq);
+	WRITE_ONCE(own->mark[gen & 1].idx, conn->tx.prod);
+	virt_store_release(&own->gen, gen);
+	WRITE_ONCE(conn->tx.gen, gen);
+	trace_xway_switch(conn, tcp_sk(sk)->write_seq);
+}
+
+/* Would TCP keep a tail back, waiting for more that will not come by TCP? */
+static bool tx_tail_held(struct xway_conn *conn, const struct tcp_sock *tp)
+{
+	if (READ_ONCE(tp->snd_nxt) == tp->write_seq)
+		return false;
+	return conn->tx.more || (tp->nonagle & TCP_NAGLE_CORK);
+}
+
+/**
+ * xway_tx_to_ring() - switch this direction to the ring if that is right now
+ * @conn: connection
+ * @sk: its locked socket
+ *
+ * The TCP sequence number at which TCP's bytes end is the same at both ends. It
+ * is one only if nobody sleeps in the middle of tcp_sendmsg_locked(), which
+ * lets go of the socket's lock: sk_write_pending counts those.
+ *
+ * Return: true if bytes now go to the ring.
+ */
+bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk)
+{
+	const struct xway_chan_shm *peer;
+	bool ok = false;
+	u32 flags;
+
+	sock_owned_by_me(sk);
+	if (!conn->tx.usable || sk->sk_write_pending || sk->sk_err ||
+	    !((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT)) ||
+	    (sk->sk_shutdown & SEND_SHUTDOWN) ||
+	    tx_tail_held(conn, tcp_sk(sk)))
+		return false;
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	if (peer) {
+		flags = READ_ONCE(peer->flags);
+		ok = (flags & XWAY_CHAN_OPEN) &&
+		     !(flags & (XWAY_CHAN_RETURN | XWAY_CHAN_NO_READER |
+				XWAY_CHAN_HOLD)) &&
+		     READ_ONCE(peer->gen_done) == conn->tx.gen;
+	}
+	rcu_read_unlock();
+	if (!ok)
+		return false;
+	tx_mark(conn, sk);
+	xway_count(TO_RING);
+	return true;
+}
+
+/**
+ * xway_tx_to_tcp() - switch this direction back to TCP
+ * @conn: connection
+ * @sk: its locked socket
+ *
+ * The mark is stored before the first TCP byte after it is sent, so whoever
+ * sees that byte can see the mark.
+ */
+void xway_tx_to_tcp(struct xway_conn *conn, struct sock *sk)
+{
+	sock_owned_by_me(sk);
+	if (!(conn->tx.gen & 1))
+		return;
+	tx_mark(conn, sk);
+	xway_count(TO_TCP);
+	rcu_read_lock();
+	xway_link_bell(conn->link, conn->peer_id, &conn->bell_last);
+	rcu_read_unlock();
+}
+
+/* Has the peer closed its socket? */
+static bool tx_reader_gone(struct xway_conn *conn)
+{
+	const struct xway_chan_shm *peer;
+	bool gone;
+
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	gone = !peer || (READ_ONCE(peer->flags) & XWAY_CHAN_NO_READER);
+	rcu_read_unlock();
+	return gone;
+}
+
+/**
+ * xway_tx_drop() - this direction is TCP's again, without a mark
+ * @conn: connection whose peer reads the ring no more
+ *
+ * TCP then answers the bytes with a reset, as it would have without us.
+ */
+void xway_tx_drop(struct xway_conn *conn)
+{
+	WRITE_ONCE(conn->tx.usable, false);
+	if (conn->tx.gen & 1)
+		WRITE_ONCE(conn->tx.gen, conn->tx.gen + 1);
+}
+
+/* Room in the ring; a dishonest index ends the connection. */
+u32 xway_tx_room(struct xway_conn *conn)
+{
+	const struct xway_chan_shm *peer;
+	u32 used = 0, room = 0;
+
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	if (peer) {
+		u32 cons = virt_load_acquire(&peer->cons);
+
+		if (xway_ring_unread(conn->tx.prod, cons, conn->tx.size, &used))
+			room = conn->tx.size - used;
+		else
+			xway_conn_bad(conn);
+	}
+	rcu_read_unlock();
+	return room;
+}
+
+/**
+ * xway_tx_put() - copy one stretch into the ring
+ * @conn: connection whose sending direction is on the ring
+ * @sk: its locked socket
+ * @msg: the bytes; the iterator advances
+ *
+ * Return: bytes put; -EAGAIN if the ring is full; -EFAULT; -EPIPE if the peer
+ * has closed its socket, and then nothing was taken from @msg.
+ */
+int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
+{
+	const struct xway_chan_shm *peer;
+	struct xway_tx *tx = &conn->tx;
+	u32 room, len, done = 0, old = tx->prod;
+	bool gone = false;
+
+	if (tx->size - (tx->prod - tx->cons) < min_t(size_t, TX_STRETCH,
+						    msg_data_left(msg)))
+		tx->cons = tx->prod + xway_tx_room(conn) - tx->size;
+	room = tx->size - (tx->prod - tx->cons);
+	if (!room)
+		return tx_reader_gone(conn) ||
+		       test_bit(XWAY_F_BAD, &conn->flags) ? -EPIPE : -EAGAIN;
+	len = min3(msg_data_left(msg), (size_t)room, (size_t)TX_STRETCH);
+	while (done < len) {
+		u32 n = len - done;
+		void *at = xway_ring_at(tx->pages, old + done, tx->size, &n);
+		u32 got = copy_from_iter(at, n, &msg->msg_iter);
+
+		done += got;
+		if (got < n)
+			break;
+	}
+	if (!done)
+		return -EFAULT;
+
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	if (!peer) {
+		gone = true;
+	} else {
+		bool ring = xway_ring_publish(&conn->own->prod, old + done, old,
+					      &peer->want_data);
+
+		/* The reader's close sets the flag and then looks at prod; we
+		 * stored prod and now look at the flag. One sees the other: it
+		 * resets, or these bytes go by TCP and earn a reset there.
+		 */
+		if (READ_ONCE(peer->flags) & XWAY_CHAN_NO_READER)
+			gone = true;
+		else if (ring)
+			xway_link_bell(conn->link, conn->peer_id,
+				       &conn->bell_last);
+	}
+	rcu_read_unlock();
+	if (gone) {
+		iov_iter_revert(&msg->msg_iter, done);
+		return -EPIPE;
+	}
+	WRITE_ONCE(tx->prod, old + done);
+	tx->ring_bytes += done;
+	return done;
+}
+
+/**
+ * xway_tx_writeable() - does poll() say that the ring takes bytes?
+ * @conn: connection whose sending direction is on the ring
+ *
+ * Says no, and asks for an event, when less than half of the ring is free; the
+ * event comes when half of it is.
+ */
+bool xway_tx_writeable(struct xway_conn *conn)
+{
+	u32 half = conn->tx.size / 2;
+	bool yes = true;
+
+	if (xway_tx_room(conn) >= half)
+		return true;
+	rcu_read_lock();
+	/* Without a reader the call will tell what happened. */
+	if (!tx_reader_gone(conn)) {
+		xway_ring_arm(&conn->own->want_room,
+			      READ_ONCE(conn->tx.prod) - half);
+		yes = xway_tx_room(conn) >= half || tx_reader_gone(conn);
+	}
+	rcu_read_unlock();
+	return yes;
+}

@@ -1,0 +1,620 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Transport "xen": grant table, event channel, and XenStore to set links up.
+ *
+ * xwayd in domain 0 lists the peers below this domain's "xway" and relays
+ * offers (doc/xenstore.md). One watch queues one work item, which makes what
+ * is listed true: everything here that sleeps runs in it, or in the freeze of
+ * a platform device, which the suspend of a Xen guest calls.
+ */
+#include <linux/inet.h>
+#include <linux/mm.h>
+#include <linux/platform_device.h>
+#include <linux/slab.h>
+#include <net/ipv6.h>
+#include <xen/events.h>
+#include <xen/grant_table.h>
+#include <xen/interface/event_channel.h>
+#include <xen/page.h>
+#include <xen/xen.h>
+#include <xen/xenbus.h>
+#include <asm/xen/hypercall.h>
+
+#include "link.h"
+#include "peer.h"
+#include "xen.h"
+
+#define OFFER_VERSION 1
+#define RETRY (HZ / 2)
+
+/**
+ * struct xen_peer - a domain that xwayd lists
+ * @node: in peers
+ * @domid: its number
+ * @link: to it
+ * @seen_nonce: of the last offer taken up, so that a stale one is not
+ * @value: what xwayd says of it
+ * @irq: of the event channel, 0 without one
+ * @eoi_due: the interrupt waits for xen_irq_lateeoi()
+ * @lost: the link must end: 1 in order, 2 at once
+ * @offered: the own offer is in XenStore
+ * @listed: xwayd listed it in this round
+ */
+struct xen_peer {
+	struct list_head node;
+	domid_t domid;
+	struct xway_link *link;
+	u64 seen_nonce;
+	char *value;
+	int irq;
+	atomic_t eoi_due;
+	int lost;
+	bool offered;
+	bool listed;
+};
+
+static LIST_HEAD(peers);
+static DEFINE_MUTEX(peers_lock);
+static domid_t own_domid;
+static bool frozen, stopping;
+
+static void sync_fn(struct work_struct *work);
+static DECLARE_DELAYED_WORK(sync_work, sync_fn);
+
+static void sync_soon(unsigned long delay)
+{
+	if (!READ_ONCE(stopping) && !READ_ONCE(frozen))
+		mod_delayed_work(xway_wq, &sync_work, delay);
+}
+
+/* ---- the transport ---- */
+
+static int xen_share(struct xway_link *link, struct page *page, u32 *ref)
+{
+	struct xen_peer *p = link->tp_data;
+	int ret = gnttab_grant_foreign_access(p->domid, xen_page_to_gfn(page),
+					      1);
+
+	if (ret < 0)
+		return ret;
+	*ref = ret;
+	return 0;
+}
+
+static int xen_unshare(struct xway_link *link, struct page *page, u32 ref)
+{
+	return gnttab_try_end_foreign_access(ref) ? 0 : -EBUSY;
+}
+
+static void xen_abandon(struct xway_link *link, struct page *page, u32 ref)
+{
+	gnttab_end_foreign_access(ref, page);
+}
+
+/*
+ * Per page and read-only. No contiguous mapping: vmap() of granted pages does
+ * not work in a PV guest.
+ */
+static int xen_map(struct xway_link *link, u32 ref, struct xway_mapping *m)
+{
+	struct xen_peer *p = link->tp_data;
+	struct gnttab_map_grant_ref op;
+	int err;
+
+	err = gnttab_alloc_pages(1, &m->page);
+	if (err)
+		return err;
+	gnttab_set_map_op(&op, (unsigned long)page_address(m->page),
+			  GNTMAP_host_map | GNTMAP_readonly, ref, p->domid);
+	err = gnttab_map_refs(&op, NULL, &m->page, 1);
+	if (!err && op.status != GNTST_okay)
+		err = op.status == GNTST_no_space ? -ENOSPC : -EPROTO;
+	if (err) {
+		gnttab_free_pages(1, &m->page);
+		return err;
+	}
+	m->addr = page_address(m->page);
+	m->handle = op.handle;
+	return 0;
+}
+
+static void xen_unmap(struct xway_link *link, struct xway_mapping *m)
+{
+	struct gnttab_unmap_grant_ref op;
+
+	gnttab_set_unmap_op(&op, (unsigned long)m->addr,
+			    GNTMAP_host_map | GNTMAP_readonly, m->handle);
+	if (gnttab_unmap_refs(&op, NULL, &m->page, 1) || op.status) {
+		pr_err("%s: cannot unmap a page: %d\n", link->name, op.status);
+		return;		/* leak it: the mapping may still be there */
+	}
+	gnttab_free_pages(1, &m->page);
+}
+
+static void xen_notify(struct xway_link *link)
+{
+	struct xen_peer *p = link->tp_data;
+
+	if (p->irq)
+		notify_remote_via_irq(p->irq);
+}
+
+static void xen_seen(struct xway_link *link, bool idle)
+{
+	struct xen_peer *p = link->tp_data;
+
+	if (atomic_xchg(&p->eoi_due, 0) && p->irq)
+		xen_irq_lateeoi(p->irq, idle ? XEN_EOI_FLAG_SPURIOUS : 0);
+}
+
+static void xen_lost(struct xway_link *link)
+{
+	struct xen_peer *p = link->tp_data;
+
+	WRITE_ONCE(p->lost, READ_ONCE(link->broken) ? 2 : 1);
+	sync_soon(0);
+}
+
+static const struct xway_transport transport = {
+	.name = "xen",
+	.share = xen_share,
+	.unshare = xen_unshare,
+	.abandon = xen_abandon,
+	.map = xen_map,
+	.unmap = xen_unmap,
+	.notify = xen_notify,
+	.seen = xen_seen,
+	.lost = xen_lost,
+};
+
+/* Hard interrupt: softirq does the work, and says when the next may come. */
+static irqreturn_t interrupt(int irq, void *data)
+{
+	struct xen_peer *p = data;
+
+	atomic_set(&p->eoi_due, 1);
+	tasklet_schedule(&p->link->bell_task);
+	return IRQ_HANDLED;
+}
+
+/* ---- event channel ---- */
+
+static int port_bind(struct xen_peer *p, evtchn_port_t port)
+{
+	int irq = bind_evtchn_to_irqhandler_lateeoi(port, interrupt, 0, "xway",
+						    p);
+
+	if (irq < 0) {
+		struct evtchn_close op = { .port = port };
+
+		HYPERVISOR_event_channel_op(EVTCHNOP_close, &op);
+		return irq;
+	}
+	p->irq = irq;
+	return 0;
+}
+
+static int port_alloc(struct xen_peer *p, evtchn_port_t *port)
+{
+	struct evtchn_alloc_unbound op = {
+		.dom = DOMID_SELF,
+		.remote_dom = p->domid,
+	};
+	int err = HYPERVISOR_event_channel_op(EVTCHNOP_alloc_unbound, &op);
+
+	if (err)
+		return err;
+	*port = op.port;
+	return port_bind(p, op.port);
+}
+
+static int port_join(struct xen_peer *p, evtchn_port_t remote)
+{
+	struct evtchn_bind_interdomain op = {
+		.remote_dom = p->domid,
+		.remote_port = remote,
+	};
+	int err = HYPERVISOR_event_channel_op(EVTCHNOP_bind_interdomain, &op);
+
+	return err ?: port_bind(p, op.local_port);
+}
+
+/* ---- offers ---- */
+
+static void path_of(char *buf, size_t size, const char *dir, domid_t domid)
+{
+	snprintf(buf, size, "%s/%u", dir, domid);
+}
+
+static int offer(struct xen_peer *p)
+{
+	struct xway_link *link = p->link;
+	evtchn_port_t port = 0;
+	char name[16];
+	int err;
+
+	mutex_lock(&link->lock);
+	err = xway_link_prepare(link);
+	mutex_unlock(&link->lock);
+	if (err)
+		return err;
+	if (own_domid < p->domid && !p->irq) {
+		err = port_alloc(p, &port);
+		if (err)
+			return err;
+	}
+	snprintf(name, sizeof(name), "%u", p->domid);
+	err = xenbus_printf(XBT_NIL, "data/xway", name, "%u %016llx %u %u",
+			    OFFER_VERSION, link->nonce,
+			    link->arena.slot[XWAY_PAGE_HEADER].ref, port);
+	if (!err)
+		p->offered = true;
+	return err;
+}
+
+/* What xwayd relays is checked by it; the peer may be hostile all the same. */
+static int parse_offer(const char *text, u64 *nonce, u32 *ref, u32 *port)
+{
+	unsigned int version, used = 0;
+
+	if (sscanf(text, "%u %16llx %u %u%n", &version, nonce, ref, port,
+		   &used) != 4 || text[used] || version != OFFER_VERSION)
+		return -EINVAL;
+	return 0;
+}
+
+static int take_offer(struct xen_peer *p, const char *text)
+{
+	struct xway_link *link = p->link;
+	u32 ref, port;
+	u64 nonce;
+	int err;
+
+	if (parse_offer(text, &nonce, &ref, &port)) {
+		if (p->seen_nonce != ~0ULL)
+			pr_warn("%s: bad offer in xway/link/%u\n", link->name,
+				p->domid);
+		p->seen_nonce = ~0ULL;
+		return 0;
+	}
+	if (nonce == p->seen_nonce)
+		return 0;
+	if (READ_ONCE(link->state) != XWAY_LINK_WAITING) {
+		/* It has begun a new life without ending the old one. */
+		p->lost = 2;
+		sync_soon(0);
+		return 0;
+	}
+	p->seen_nonce = nonce;
+	if (own_domid > p->domid && !p->irq) {
+		err = port_join(p, port);
+		if (err)
+			return err;
+	}
+	mutex_lock(&link->lock);
+	err = xway_link_map(link, ref, nonce);
+	mutex_unlock(&link->lock);
+	return err;
+}
+
+static void withdraw(struct xen_peer *p, bool dead, bool store)
+{
+	char name[16];
+	int irq;
+
+	xway_link_down(p->link, dead);
+	irq = p->irq;
+	p->irq = 0;
+	if (irq) {
+		unbind_from_irqhandler(irq, p);
+		tasklet_kill(&p->link->bell_task);
+	}
+	atomic_set(&p->eoi_due, 0);
+	if (p->offered && store) {
+		snprintf(name, sizeof(name), "%u", p->domid);
+		xenbus_rm(XBT_NIL, "data/xway", name);
+	}
+	p->offered = false;
+	p->lost = 0;
+}
+
+/* ---- what xwayd says ---- */
+
+static struct xen_peer *peer_find(domid_t domid)
+{
+	struct xen_peer *p;
+
+	list_for_each_entry(p, &peers, node)
+		if (p->domid == domid)
+			return p;
+	return NULL;
+}
+
+static struct xen_peer *peer_new(domid_t domid)
+{
+	struct xen_peer *p = kzalloc(sizeof(*p), GFP_KERNEL);
+	char name[24];
+
+	if (!p)
+		return NULL;
+	p->domid = domid;
+	snprintf(name, sizeof(name), "xen:%u", domid);
+	p->link = xway_link_create(&transport, p, name);
+	if (!p->link) {
+		kfree(p);
+		return NULL;
+	}
+	list_add_tail(&p->node, &peers);
+	return p;
+}
+
+static void peer_remove(struct xen_peer *p, bool dead, bool store)
+{
+	xway_peer_del_link(p->link);
+	withdraw(p, dead, store);
+	list_del(&p->node);
+	/* The link may outlive us in the reaper, which needs no peer. */
+	xway_link_destroy(p->link);
+	kfree(p->value);
+	kfree(p);
+}
+
+static void peer_addresses(struct xen_peer *p, const char *value)
+{
+	char *copy = kstrdup(value, GFP_KERNEL), *at = copy, *word;
+
+	xway_peer_del_link(p->link);
+	if (!copy)
+		return;
+	strsep(&at, " ");	/* the UUID */
+	while ((word = strsep(&at, " "))) {
+		struct xway_addr a = {};
+
+		if (!*word)
+			continue;
+		if (in4_pton(word, -1, (u8 *)a.addr, -1, NULL)) {
+			a.family = AF_INET;
+			a.prefix = 32;
+		} else if (in6_pton(word, -1, (u8 *)a.addr, -1, NULL)) {
+			a.family = AF_INET6;
+			a.prefix = 128;
+		} else {
+			pr_warn("%s: \"%s\" is no address\n", p->link->name,
+				word);
+			continue;
+		}
+		if (xway_peer_add(&a, p->link, p->link))
+			pr_warn("%s: address %s not added\n", p->link->name,
+				word);
+	}
+	kfree(copy);
+}
+
+static bool same_domain(const char *a, const char *b)
+{
+	size_t n = strcspn(a, " ");
+
+	return n == strcspn(b, " ") && !memcmp(a, b, n);
+}
+
+static void peer_update(domid_t domid, char *value)
+{
+	struct xen_peer *p = peer_find(domid);
+
+	if (p && p->value && !strcmp(p->value, value)) {
+		p->listed = true;
+		kfree(value);
+		return;
+	}
+	if (p && (!strncmp(value, "gone ", 5) ||
+		  (p->value && !same_domain(p->value, value)))) {
+		/* Ended; or its number belongs to another domain now. */
+		peer_remove(p, true, true);
+		p = NULL;
+	}
+	if (!strncmp(value, "gone ", 5)) {
+		kfree(value);
+		return;
+	}
+	if (!p)
+		p = peer_new(domid);
+	if (!p) {
+		kfree(value);
+		return;
+	}
+	peer_addresses(p, value);
+	kfree(p->value);
+	p->value = value;
+	p->listed = true;
+}
+
+static void read_peers(void)
+{
+	struct xen_peer *p, *next;
+	unsigned int i, n = 0;
+	char **dir, path[32];
+
+	list_for_each_entry(p, &peers, node)
+		p->listed = false;
+	dir = xenbus_directory(XBT_NIL, "xway", "peer", &n);
+	if (IS_ERR(dir)) {
+		/* Not listed at all, or no answer: only the first is news. */
+		if (PTR_ERR(dir) != -ENOENT)
+			return;
+		dir = NULL;
+		n = 0;
+	}
+	for (i = 0; i < n; i++) {
+		unsigned int domid, len;
+		char *value;
+
+		if (kstrtouint(dir[i], 10, &domid) || domid >= DOMID_FIRST_RESERVED ||
+		    domid == own_domid)
+			continue;
+		path_of(path, sizeof(path), "xway/peer", domid);
+		value = xenbus_read(XBT_NIL, path, "", &len);
+		if (!IS_ERR(value))
+			peer_update(domid, value);
+	}
+	kfree(dir);
+	list_for_each_entry_safe(p, next, &peers, node)
+		if (!p->listed)
+			peer_remove(p, false, true);
+}
+
+static int peer_sync(struct xen_peer *p)
+{
+	char path[32], *text;
+	unsigned int len;
+	int err;
+
+	if (p->lost)
+		withdraw(p, p->lost == 2, false);
+	if (!p->offered) {
+		err = offer(p);
+		if (err)
+			return err;
+	}
+	path_of(path, sizeof(path), "xway/link", p->domid);
+	text = xenbus_read(XBT_NIL, path, "", &len);
+	if (IS_ERR(text))
+		return 0;
+	err = take_offer(p, text);
+	kfree(text);
+	return err;
+}
+
+static void sync_fn(struct work_struct *work)
+{
+	struct xen_peer *p;
+	bool retry = false;
+	unsigned int domid;
+
+	mutex_lock(&peers_lock);
+	if (frozen || stopping)
+		goto out;
+	if (xenbus_scanf(XBT_NIL, "domid", "", "%u", &domid) == 1)
+		own_domid = domid;
+	read_peers();
+	list_for_each_entry(p, &peers, node) {
+		int err = peer_sync(p);
+
+		if (err && err != -EBUSY)
+			pr_warn_ratelimited("%s: no link: %d\n", p->link->name,
+					    err);
+		retry |= err != 0;
+	}
+	if (retry)
+		sync_soon(RETRY);
+out:
+	mutex_unlock(&peers_lock);
+}
+
+static void watch_fired(struct xenbus_watch *watch, const char *path,
+			const char *token)
+{
+	sync_soon(0);
+}
+
+static struct xenbus_watch watch = {
+	.node = "xway",
+	.callback = watch_fired,
+};
+
+/* ---- suspend ---- */
+
+/*
+ * Processes are frozen, XenStore's watches are dead, but work items and the
+ * doorbell to a live peer work. All connections go back to TCP, and nothing of
+ * a peer stays mapped: a mapping left behind corrupts the saved image. Thaw
+ * and restore alike begin new lives, since neither says which one it is.
+ */
+static int xen_freeze(struct device *dev)
+{
+	struct xen_peer *p;
+
+	WRITE_ONCE(frozen, true);
+	cancel_delayed_work_sync(&sync_work);
+	mutex_lock(&peers_lock);
+	list_for_each_entry(p, &peers, node)
+		withdraw(p, false, false);
+	mutex_unlock(&peers_lock);
+	return 0;
+}
+
+static int xen_thaw(struct device *dev)
+{
+	struct xen_peer *p, *next;
+
+	mutex_lock(&peers_lock);
+	list_for_each_entry_safe(p, next, &peers, node)
+		peer_remove(p, true, false);
+	mutex_unlock(&peers_lock);
+	WRITE_ONCE(frozen, false);
+	sync_soon(HZ / 4);
+	return 0;
+}
+
+static const struct dev_pm_ops pm_ops = {
+	.freeze = xen_freeze,
+	.thaw = xen_thaw,
+	.restore = xen_thaw,
+};
+
+static struct platform_driver driver = {
+	.driver = { .name = "xway", .pm = &pm_ops },
+};
+
+static struct platform_device *device;
+
+static int store_ready(struct notifier_block *nb, unsigned long event,
+		       void *data)
+{
+	int err = register_xenbus_watch(&watch);
+
+	if (err)
+		pr_err("cannot watch XenStore: %d\n", err);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block store_nb = { .notifier_call = store_ready };
+
+int __init xway_xen_init(void)
+{
+	int err;
+
+	if (!xen_domain())
+		return 0;
+	/* Disks and network cards live off the same table. */
+	xway_pages_max = min_t(unsigned int, xway_pages_max,
+			       gnttab_max_grant_frames() * (PAGE_SIZE / 8) / 4);
+	err = platform_driver_register(&driver);
+	if (err)
+		return err;
+	device = platform_device_register_simple("xway", -1, NULL, 0);
+	if (IS_ERR(device)) {
+		platform_driver_unregister(&driver);
+		return PTR_ERR(device);
+	}
+	register_xenstore_notifier(&store_nb);
+	return 0;
+}
+
+void xway_xen_exit(void)
+{
+	struct xen_peer *p, *next;
+
+	if (!xen_domain())
+		return;
+	unregister_xenstore_notifier(&store_nb);
+	if (watch.list.next)
+		unregister_xenbus_watch(&watch);
+	WRITE_ONCE(stopping, true);
+	cancel_delayed_work_sync(&sync_work);
+	mutex_lock(&peers_lock);
+	list_for_each_entry_safe(p, next, &peers, node)
+		peer_remove(p, false, true);
+	mutex_unlock(&peers_lock);
+	platform_device_unregister(device);
+	platform_driver_unregister(&driver);
+}
