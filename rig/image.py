@@ -110,13 +110,10 @@ def making(folder: Path) -> Iterator[Path | None]:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def base() -> Base:
-    """Return Xen, kernels and the root image, made first if the cache has none for today's packages."""
-    packages.look_up([*packages.GUEST_PACKAGES, packages.XEN_PACKAGE])
-    packages.look_up(packages.KERNEL_PACKAGES.values())
+def _base_folder(images: dict[str, str]) -> Path:
+    """Return the folder of the cache for the packages that the host's sources offer."""
+    packages.look_up([*packages.GUEST_PACKAGES, packages.XEN_PACKAGE, *images.values()])
     versions = {name: packages.version(name) for name in packages.GUEST_PACKAGES}
-    images = {kernel: packages.kernel_image_package(kernel) for kernel in KERNELS}
-    releases = {kernel: packages.kernel_release(kernel) for kernel in KERNELS}
     key = _hash(
         versions,
         {name: packages.version(name) for name in images.values()},
@@ -124,7 +121,23 @@ def base() -> Base:
         Path(kernels.__file__).read_bytes(),
         Path(rootfs.__file__).read_bytes(),
     )
-    folder = cache() / f"base-{key}"
+    return cache() / f"base-{key}"
+
+
+def _images() -> dict[str, str]:
+    packages.look_up(packages.KERNEL_PACKAGES.values())
+    return {kernel: packages.kernel_image_package(kernel) for kernel in KERNELS}
+
+
+def base() -> Base:
+    """Return Xen, kernels and the root image, made first if the cache has none for today's packages."""
+    images = _images()
+    folder = _base_folder(images)
+    if not folder.exists():
+        packages.refresh()
+        images = _images()
+        folder = _base_folder(images)
+    releases = {kernel: packages.kernel_release(kernel) for kernel in KERNELS}
     with making(folder) as work:
         if work:
             with Step("unpacking Xen and the kernels"):

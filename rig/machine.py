@@ -2,8 +2,10 @@
 
 import contextlib
 import json
+import os
 import re
 import shutil
+import signal
 import time
 from dataclasses import asdict, dataclass
 
@@ -312,6 +314,9 @@ def remove(name: str) -> None:
     with contextlib.suppress(OSError, ValueError, KeyError):
         state = json.loads((folder / "state.json").read_text())
         qemu.stop(int(state["pid"]), int(state["started"]))
+    for pid in qemu.running_in(folder):  # its starter was killed before it could write that down
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -3,12 +3,14 @@
 import os
 import re
 import subprocess
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from rig.errors import RigError
 from rig.host import run
 from rig.paths import cache as cache_dir
+from rig.progress import Step
 
 # In every domain and the plain VM, one image for all.
 GUEST_PACKAGES = (
@@ -22,6 +24,7 @@ GUEST_PACKAGES = (
 # Kernel as named on the command line -> package that depends on its newest release.
 KERNEL_PACKAGES = {"6.12": "linux-image-6.12-amd64", "6.1": "linux-image-amd64"}
 HEADER_PACKAGES = {"6.12": "linux-headers-6.12-amd64", "6.1": "linux-headers-amd64"}
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 XEN_PACKAGE = "xen-hypervisor-4.17-amd64"
 
 
@@ -49,6 +52,32 @@ def look_up(names: Iterable[str]) -> None:
         wanted = [name for name in wanted if name not in _known]
     if wanted:
         raise RigError(f"not in this host's package lists (apt-get update?): {' '.join(wanted)}")
+
+
+def refresh(older_than: float = 3600.0) -> None:
+    """Read the package lists anew, as root, if the last time was more than `older_than` seconds ago.
+
+    What is in an old list may be gone from where it is downloaded.
+    """
+    lists = Path("/var/lib/apt/lists")
+    if os.geteuid() != 0 or (lists.exists() and time.time() - lists.stat().st_mtime < older_than):
+        return
+    with Step("reading the package lists anew"):
+        run(["apt-get", "update"])
+    _known.clear()
+
+
+def sources() -> str:
+    """Return those of the host's package sources that are Debian's, in the form of sources.list."""
+    form = "$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)"
+    lines = []
+    for entry in run(["apt-get", "indextargets", "--format", form, "Created-By: Packages"]).splitlines():
+        origin, uri, release, component = entry.split("|")
+        if origin == "Debian":
+            lines.append(f"deb [signed-by={KEYRING}] {uri} {release} {component}\n")
+    if not lines:
+        raise RigError("this host has no package source of Debian (/etc/apt/sources.list; apt-get update)")
+    return "".join(dict.fromkeys(lines))
 
 
 def _record(package: str) -> dict[str, str]:

@@ -104,6 +104,17 @@ def launch(arguments: Sequence[str], folder: Path, *, die_with_us: bool) -> subp
         )
 
 
+def running_in(folder: Path) -> list[int]:
+    """Return the emulators of ours whose working folder is `folder`."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            name = (entry / "comm").read_text().strip()
+            if QEMU.startswith(name) and os.readlink(entry / "cwd") == os.fspath(folder):
+                found.append(int(entry.name))
+    return found
+
+
 def alive(pid: int, started: int) -> bool:
     """Tell whether the process that started then still runs."""
     with contextlib.suppress(ChildProcessError, OSError):

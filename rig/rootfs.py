@@ -50,7 +50,9 @@ def make(work: Path, modules: list[Path]) -> None:
                 f"--customize-hook={hook}",
                 "bookworm",
                 tar,
+                "-",
             ],
+            input_text=packages.sources(),
             env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"},
         )
     # Not compressed: an emulated CPU reads it faster, and the host has the room.

@@ -29,7 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -397,6 +397,7 @@ int main(int argc, char **argv)
 		fputs("-1000", score);
 		fclose(score);
 	}
+	setrlimit(RLIMIT_NOFILE, &(struct rlimit){ .rlim_cur = 65536, .rlim_max = 524288 });
 	signal(SIGCHLD, SIG_IGN);
 	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
