@@ -341,6 +341,28 @@ static void test_rate(void)
 	expect("2/xway/link/1", OFFER_1);
 }
 
+static void test_coalesce(void)
+{
+	char ip[32];
+
+	two();
+	m.lists = 0;
+	for (int i = 0; i < 1000; i++) {
+		snprintf(ip, sizeof(ip), "10.0.%d.%d", i / 250, i % 250 + 1);
+		mem_put(&m, "/local/domain/0/backend/vif/1/0/ip", ip);
+		/* A guest can cause as many of these as it likes. */
+		mem_put(&m, "/local/domain/0/backend/vif/2/0/state", "4");
+		mem_run(&m, &x, 1);
+	}
+	CHECK(m.lists < 40);
+	mem_run(&m, &x, 200);
+	expect("2/xway/peer/1", UUID_A " 10.0.3.250");
+	m.lists = 0;
+	mem_put(&m, "/local/domain/0/backend/vif/2/0/state", "5");
+	mem_run(&m, &x, 1000);
+	CHECK(!m.lists);
+}
+
 static void ends(const char *reason)
 {
 	char gone[32];
@@ -388,6 +410,21 @@ static void test_destroyed(void)
 	CHECK(!mem_get(&m, "/local/domain/2"));
 }
 
+static void test_zombie(void)
+{
+	two();
+	/* Its directory is gone, while the hypervisor still has it. */
+	mem_rm(&m, "/local/domain/1");
+	mem_end(&m, 1, "crash");
+	mem_run(&m, &x, 200);
+	expect("2/xway/peer/1", "gone crash");
+	mem_forget(&m, 1);
+	mem_release(&m);
+	mem_run(&m, &x, 200);
+	expect("2/xway/peer/1", "gone crash");
+	CHECK(!mem_get(&m, "/local/domain/1"));
+}
+
 static void test_released_but_runs(void)
 {
 	unsigned int writes;
@@ -433,6 +470,12 @@ static void test_id_reused(void)
 	mem_run(&m, &x, 300);
 	expect("2/xway/peer/1", UUID_C " 10.0.0.9");
 	expect("2/xway/link/1", NULL);
+	/* What domain 2 offers here still is for the old one. */
+	expect("1/xway/peer/2", UUID_B " 10.0.0.2 fd00::2");
+	expect("1/xway/link/2", NULL);
+	mem_guest(&m, 2, "xway/1", "1 00000000000000bb 5 0");
+	mem_run(&m, &x, 300);
+	expect("1/xway/link/2", "1 00000000000000bb 5 0");
 	mem_run(&m, &x, 100000);
 	expect("2/xway/peer/1", UUID_C " 10.0.0.9");
 	/* So fast that nobody saw it gone. */
@@ -445,6 +488,7 @@ static void test_id_reused(void)
 	expect("2/xway/peer/1", UUID_D " 10.0.0.10");
 	expect("2/xway/link/1", NULL);
 	expect("1/xway/peer/2", UUID_B " 10.0.0.2 fd00::2");
+	expect("1/xway/link/2", NULL);
 	/* And by one that may not talk. */
 	mem_destroy(&m, 1);
 	mem_create(&m, 1, UUID_A, "other", "10.0.0.11");
@@ -557,6 +601,19 @@ static void test_store_errors(void)
 	mem_guest(&m, 1, "xway/2", OFFER_1);
 	mem_run(&m, &x, 3000);
 	expect("2/xway/link/1", OFFER_1);
+	m.fail_read = EIO;
+	mem_guest(&m, 1, "xway/2", OFFER_1B);
+	mem_run(&m, &x, 500);
+	expect("2/xway/link/1", OFFER_1);
+	mem_run(&m, &x, 1000);
+	expect("2/xway/link/1", OFFER_1B);
+	/* Somebody removed a node: reading the configuration again mends it. */
+	mem_rm(&m, "/local/domain/2/xway/peer/1");
+	xwayd_reload(&x, policy("allow all\n"));
+	mem_run(&m, &x, 300);
+	expect("2/xway/peer/1", UUID_A " 10.0.0.1");
+	mem_guest(&m, 1, "xway/2", OFFER_1);
+	mem_run(&m, &x, 500);
 	/* Somebody removed our node: the next word mends it. */
 	mem_rm(&m, "/local/domain/2/xway");
 	mem_guest(&m, 1, "xway/2", OFFER_1B);
@@ -617,7 +674,7 @@ static const struct {
 	TEST(two), TEST(default_none), TEST(allow_all_late), TEST(groups), TEST(driver_domain),
 	TEST(odd_addresses), TEST(many_addresses), TEST(domain_0), TEST(offer_follows),
 	TEST(bad_offers), TEST(offer_needs_policy), TEST(rate), TEST(poweroff), TEST(crash),
-	TEST(suspend_saved), TEST(destroyed), TEST(released_but_runs), TEST(suspend_resumed),
+	TEST(suspend_saved), TEST(destroyed), TEST(zombie), TEST(coalesce), TEST(released_but_runs), TEST(suspend_resumed),
 	TEST(id_reused), TEST(restart), TEST(restart_after_end), TEST(conflict),
 	TEST(moving_within_host), TEST(store_errors), TEST(wrong_permissions), TEST(clear),
 	TEST(many),

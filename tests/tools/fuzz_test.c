@@ -155,11 +155,24 @@ static void fuzz_event(void)
 	xwayd_event(&x, path, token);
 }
 
+static void value_of(unsigned int i, char text[100])
+{
+	snprintf(text, 100, "%08x-0000-4000-8000-%012x 10.0.%u.%u", i, dom[i].life,
+		 dom[i].life % 250, i);
+}
+
 static void set_offer(unsigned int p, unsigned int q)
 {
-	char path[STORE_PATH], *offer = dom[p].offer[q];
+	char path[STORE_PATH], value[100], *offer = dom[p].offer[q];
+	const char *said;
 	size_t len;
 
+	/* While it knows the former domain of this id, it offers nothing to the new one. */
+	snprintf(path, sizeof(path), "/local/domain/%u/xway/peer/%u", p, q);
+	said = mem_get(&m, path);
+	value_of(q, value);
+	if (said && strcmp(said, value))
+		return;
 	snprintf(path, sizeof(path), "/local/domain/%u/data/xway/%u", p, q);
 	if (!rnd(4)) {
 		mem_rm(&m, path);
@@ -173,12 +186,6 @@ static void set_offer(unsigned int p, unsigned int q)
 	mem_put_bytes(&m, path, offer, len);
 	if (!is_offer(offer, len, p, q))
 		*offer = '\0';
-}
-
-static void value_of(unsigned int i, char text[100])
-{
-	snprintf(text, 100, "%08x-0000-4000-8000-%012x 10.0.%u.%u", i, dom[i].life,
-		 dom[i].life % 250, i);
 }
 
 static void step(void)
@@ -197,6 +204,14 @@ static void step(void)
 			dom[p].life++;
 			value_of(p, value);
 			snprintf(name, sizeof(name), "guest%u", p);
+			/* As the others' modules do when they hear of it. */
+			for (q = 0; q < IDS; q++) {
+				char path[STORE_PATH];
+
+				snprintf(path, sizeof(path), "/local/domain/%u/data/xway/%u", q, p);
+				mem_rm(&m, path);
+				dom[q].offer[p][0] = '\0';
+			}
 			value[36] = '\0';
 			mem_create(&m, p, value, name, value + 37);
 		}

@@ -136,8 +136,14 @@ static char *mem_read(void *ctx, const char *path, size_t *len)
 	struct node *node = *find(m, path);
 	char *copy;
 
-	if (strstr(path, "/data/"))
+	if (strstr(path, "/data/")) {
 		m->reads++;
+		if (m->fail_read) {
+			errno = m->fail_read;
+			m->fail_read = 0;
+			return NULL;
+		}
+	}
 	if (!node) {
 		errno = ENOENT;
 		return NULL;
@@ -154,6 +160,7 @@ static char **mem_list(void *ctx, const char *path, unsigned int *n)
 	size_t len = strlen(path), bytes = 0;
 	char **names, *text;
 
+	m->lists++;
 	if (!*find(m, path)) {
 		errno = ENOENT;
 		return NULL;
@@ -197,6 +204,19 @@ static int changing(struct mem *m, const char *path)
 	return 0;
 }
 
+/* Who meets a new domain must not find the link of the old one. */
+static void check_introduction(struct mem *m, const char *path, const char *value)
+{
+	struct node *old = *find(m, path);
+	const char *peer = strstr(path, "/peer/");
+	char link[STORE_PATH];
+
+	if (!peer || !old || !strncmp(value, "gone ", 5) || !strncmp(old->value, value, 36))
+		return;
+	snprintf(link, sizeof(link), "%.*s/link/%s", (int)(peer - path), path, peer + 6);
+	CHECK(!*find(m, link));
+}
+
 static int mem_write(void *ctx, const char *guard, const char *path, const char *value)
 {
 	struct mem *m = ctx;
@@ -208,6 +228,7 @@ static int mem_write(void *ctx, const char *guard, const char *path, const char 
 	if (changing(m, path))
 		return -1;
 	CHECK(strlen(value) < 2048);
+	check_introduction(m, path, value);
 	mem_put(m, path, value);
 	return 0;
 }
@@ -372,12 +393,11 @@ void mem_end(struct mem *m, unsigned int id, const char *reason)
 
 	d->ended = reason;
 	if (reason)
-		queue(m, "@releaseDomain", "release");
+		mem_release(m);
 }
 
-void mem_destroy(struct mem *m, unsigned int id)
+void mem_forget(struct mem *m, unsigned int id)
 {
-	char path[STORE_PATH];
 	struct dom **at = &m->doms, *d;
 
 	while ((*at)->id != id)
@@ -385,13 +405,25 @@ void mem_destroy(struct mem *m, unsigned int id)
 	d = *at;
 	*at = d->next;
 	free(d);
+}
+
+void mem_release(struct mem *m)
+{
+	queue(m, "@releaseDomain", "release");
+}
+
+void mem_destroy(struct mem *m, unsigned int id)
+{
+	char path[STORE_PATH];
+
+	mem_forget(m, id);
 	snprintf(path, sizeof(path), "/local/domain/0/backend/vif/%u", id);
 	mem_rm(m, path);
 	snprintf(path, sizeof(path), "/libxl/%u", id);
 	mem_rm(m, path);
 	snprintf(path, sizeof(path), "/local/domain/%u", id);
 	mem_rm(m, path);
-	queue(m, "@releaseDomain", "release");
+	mem_release(m);
 }
 
 void mem_guest(struct mem *m, unsigned int id, const char *below_data, const char *value)

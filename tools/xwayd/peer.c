@@ -172,6 +172,8 @@ static void load_dir(struct xwayd *x, struct domain *d, const char *dir, int64_t
 			p->said = value;
 			if (is_gone(value))
 				p->gone_at = now + GONE_MS;
+			else
+				snprintf(p->uuid, sizeof(p->uuid), "%.36s", value);
 		} else {
 			p->link = value;
 		}
@@ -180,7 +182,7 @@ static void load_dir(struct xwayd *x, struct domain *d, const char *dir, int64_t
 }
 
 /* Gets the domain's node ready, and to know what is there. */
-static bool load(struct xwayd *x, struct domain *d, int64_t now)
+static void load(struct xwayd *x, struct domain *d, int64_t now)
 {
 	char guard[STORE_PATH], path[STORE_PATH];
 
@@ -189,20 +191,33 @@ static bool load(struct xwayd *x, struct domain *d, int64_t now)
 	if (d->party && !d->made) {
 		if (x->store->ops->make(x->store->ctx, guard, path, d->id)) {
 			failed(x, d, path, now);
-			return false;
+			return;
 		}
 		d->made = true;
 	}
 	if (d->loaded)
-		return true;
+		return;
 	peer_free_all(d);
 	load_dir(x, d, "peer", now);
 	load_dir(x, d, "link", now);
 	d->loaded = true;
-	return true;
 }
 
-static void introduce(struct xwayd *x, struct domain *d, struct peer *p, const struct domain *q,
+/*
+ * @d is about to hear of another domain under an id that it knows: what it
+ * offers to this id now, it offers to the old one.
+ */
+static void age_offer(struct xwayd *x, struct domain *d, struct domain *q)
+{
+	struct peer *r = find_or_add(seek(&q->peers, d->id), d->id);
+	size_t len;
+	char *offer = offer_read(x, d->id, q->id, &len);
+
+	set_string(&r->stale, offer);
+	free(offer);
+}
+
+static void introduce(struct xwayd *x, struct domain *d, struct peer *p, struct domain *q,
 		      int64_t now)
 {
 	/* Another domain under an old id: nothing of the old one is left first. */
@@ -212,8 +227,11 @@ static void introduce(struct xwayd *x, struct domain *d, struct peer *p, const s
 		if (!p->live)
 			peer_set_link(x, d, p, NULL, now);
 	}
+	if (p->uuid[0] && strcmp(p->uuid, q->uuid))
+		age_offer(x, d, q);
 	if (!say(x, d, p, q->value, now))
 		return;
+	memcpy(p->uuid, q->uuid, sizeof(p->uuid));
 	p->gone_at = NEVER;
 	if (!p->live) {
 		p->live = true;
@@ -238,6 +256,8 @@ static void withdraw(struct xwayd *x, struct domain *d, struct peer *p, int64_t 
 	}
 	if (p->said)
 		sooner(&x->gone_at, p->gone_at);
+	else
+		p->uuid[0] = '\0';
 	peer_set_link(x, d, p, NULL, now);
 }
 
@@ -273,6 +293,9 @@ void peer_apply(struct xwayd *x, int64_t now)
 	claim_apply(x);
 	x->gone_at = NEVER;
 	for (struct domain *d = x->domains; d; d = d->next)
-		if (!d->ended && load(x, d, now))
+		if (!d->ended)
+			load(x, d, now);
+	for (struct domain *d = x->domains; d; d = d->next)
+		if (!d->ended && d->loaded)
 			apply_one(x, d, now);
 }

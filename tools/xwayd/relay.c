@@ -42,6 +42,14 @@ static bool take_char(const char **at, char c)
 	return true;
 }
 
+char *offer_read(struct xwayd *x, unsigned int from, unsigned int to, size_t *len)
+{
+	char path[STORE_PATH];
+
+	snprintf(path, sizeof(path), "/local/domain/%u/data/xway/%u", from, to);
+	return x->store->ops->read(x->store->ctx, path, len);
+}
+
 /* @value has a NUL behind its @len bytes. */
 bool offer_ok(const char *value, size_t len, unsigned int from, unsigned int to)
 {
@@ -111,7 +119,6 @@ static void complain(struct domain *from, struct domain *to, struct peer *p, con
 static void relay_one(struct xwayd *x, struct domain *to, struct peer *p, int64_t now)
 {
 	struct domain *from = domain_find(x, p->id);
-	char path[STORE_PATH];
 	size_t len = 0;
 	char *value;
 
@@ -119,10 +126,10 @@ static void relay_one(struct xwayd *x, struct domain *to, struct peer *p, int64_
 	p->relay_at = now + CHANGE_MS;
 	if (!from)
 		return;
-	snprintf(path, sizeof(path), "/local/domain/%u/data/xway/%u", from->id, to->id);
-	value = x->store->ops->read(x->store->ctx, path, &len);
+	value = offer_read(x, from->id, to->id, &len);
 	if (!value && errno != ENOENT) {
-		log_err("cannot read %s: %s", path, strerror(errno));
+		log_err("cannot read the offer of domain %u to domain %u: %s", from->id, to->id,
+			strerror(errno));
 		p->dirty = true;
 		p->relay_at = now + RETRY_MS;
 		return;
@@ -134,7 +141,7 @@ static void relay_one(struct xwayd *x, struct domain *to, struct peer *p, int64_
 	} else {
 		set_string(&p->refused, NULL);
 	}
-	/* Left from before it was suspended: its link has ended since. */
+	/* Its link has ended since, or it was for somebody else. */
 	if (value && same_string(value, p->stale)) {
 		free(value);
 		value = NULL;

@@ -42,7 +42,8 @@ struct peer {
 	int64_t gone_at;	/* when a "gone" node goes, else NEVER */
 	bool dirty;		/* Q's offer may have changed */
 	int64_t relay_at;	/* but look at it no sooner than this */
-	char *stale;		/* Q's offer from before it was suspended */
+	char uuid[UUID_TEXT];	/* of the Q that P was told of last, or "" */
+	char *stale;		/* an offer of Q's that is not, or no longer, for P */
 	char *refused;		/* Q's last bad offer, not to log it twice */
 };
 
@@ -118,6 +119,7 @@ void peer_set_link(struct xwayd *x, struct domain *d, struct peer *peer, const c
 		   int64_t now);
 
 /* relay.c: offers from one domain to another */
+char *offer_read(struct xwayd *x, unsigned int from, unsigned int to, size_t *len);
 bool offer_ok(const char *value, size_t len, unsigned int from, unsigned int to);
 void relay_changed(struct xwayd *x, struct domain *from, const char *path);
 void relay_run(struct xwayd *x, int64_t now);

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: GPL-2.0
+"""xwayd, as it is installed, on a real xenstored and a real oxenstored.
+
+Both are Debian's own, and run as ordinary processes: fake_xen.c, preloaded,
+is the hypervisor below them. Where xen-utils is not installed its package is
+unpacked below build/.
+"""
+import glob
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+UUID = "00000000-0000-0000-0000-0000000000%02x"
+OFFER_1, OFFER_2 = "1 0123456789abcdef 17 9", "1 0123456789abcdee 18 0"
+CRASHED = "30004"       # XEN_DOMINF_shutdown, reason 3
+
+
+@pytest.fixture(scope="session")
+def daemons(programs):
+    def found(where):
+        return {os.path.basename(p): p for p in glob.glob(f"{where}/usr/lib/xen-*/bin/*xenstored")}
+
+    unpacked = programs / "xen-utils"
+    have = found("") or found(unpacked)
+    if not have:
+        unpacked.mkdir(exist_ok=True)
+        subprocess.run("p=$(apt-cache depends xen-utils | sed -n 's/.*Depends: //p' | head -1); "
+                       "apt-get -q download ${p:-xen-utils-4.17} && dpkg -x *.deb .", shell=True,
+                       cwd=unpacked, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        have = found(unpacked)
+    return have
+
+
+class Host:
+    """A host's XenStore, the domains on it, and its xwayd."""
+
+    def __init__(self, daemon, programs, tools, dir_):
+        self.dir, self.tools = dir_, tools
+        # libxenstore looks for the socket there.
+        self.env = {**os.environ, "FAKE_XEN": str(dir_), "XENSTORED_PATH": str(dir_ / "socket"),
+                    "XENSTORED_RUNDIR": str(dir_), "XENSTORED_ROOTDIR": str(dir_)}
+        self.env.pop("JOURNAL_STREAM", None)
+        self.preload = {**self.env, "LD_PRELOAD": str(programs / "fake_xen.so")}
+        self.domains = {0: ("0", 0)}
+        self.write_domains()
+        (dir_ / "xsd_port").write_text("7")
+        (dir_ / "xsd_kva").write_bytes(bytes(4096))
+        (dir_ / "ox.conf").write_text("".join(f"{k} = {dir_}/{v}\n" for k, v in {
+            "xenstored-log-file": "log", "access-log-file": "access",
+            "xenstored-kva": "xsd_kva", "xenstored-port": "xsd_port"}.items()))
+        args = (["--no-fork", "--config-file", dir_ / "ox.conf"] if "oxen" in daemon
+                else ["-N", "-F", dir_ / "pid"])
+        self.store = subprocess.Popen([daemon, *args], env=self.preload,
+                                      stdout=(dir_ / "out").open("w"), stderr=subprocess.STDOUT)
+        self.wait(lambda: (dir_ / "socket").exists(), "a socket")
+        time.sleep(0.2)
+        self.client = subprocess.Popen([programs / "xs_client"], env=self.env, text=True,
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.xwayd = None
+        self("put /local/domain/0/name Domain-0")
+        self.conf("allow all")
+
+    def __call__(self, line):
+        self.client.stdin.write(line + "\n")
+        self.client.stdin.flush()
+
+    def wait(self, what, name, seconds=10):
+        end = time.monotonic() + seconds
+        while not what():
+            assert time.monotonic() < end, f"no {name}: {self.log()}"
+            time.sleep(0.02)
+
+    def log(self):
+        return "".join((self.dir / f).read_text() for f in ["out", "xwayd.log"]
+                       if (self.dir / f).exists())
+
+    def write_domains(self):
+        # At once, as both read it at any time.
+        (self.dir / "new").write_text("".join(
+            f"{i} {flags} {uuid}\n" for i, (flags, uuid) in self.domains.items()))
+        (self.dir / "new").rename(self.dir / "domains")
+
+    def conf(self, text):
+        (self.dir / "conf").write_text(text + "\n")
+
+    def start(self):
+        self.xwayd = subprocess.Popen(
+            [self.tools / "xwayd", "-d", "-c", self.dir / "conf", "--lock", self.dir / "lock"],
+            env=self.preload, stderr=(self.dir / "xwayd.log").open("w"))
+        self.wait(lambda: "xwayd: ready\n" in self.log(), "xwayd")
+
+    def stop(self):
+        self.xwayd.send_signal(signal.SIGTERM)
+        assert self.xwayd.wait(10) == 0
+        self.xwayd = None
+
+    def create(self, id_, ip, uuid=None):
+        self.domains[id_] = ("0", uuid or id_)
+        self.write_domains()
+        self(f"put /local/domain/{id_}")
+        self(f"perms /local/domain/{id_} 0 {id_}")
+        self(f"put /local/domain/{id_}/name g{id_}")
+        self(f"put /local/domain/{id_}/data")
+        self(f"perms /local/domain/{id_}/data {id_}")
+        self(f"introduce {id_}")
+        self(f"put /local/domain/0/backend/vif/{id_}/0/ip {ip}")
+
+    def end(self, id_, flags):
+        self.domains[id_] = (flags, self.domains[id_][1])
+        self.write_domains()
+        # Real ones release what has ended when the hypervisor tells them.
+        self(f"release {id_}")
+
+    def ls(self, path):
+        """{path below: (permissions, value)}"""
+        self(f"ls {path}")
+        nodes = {}
+        while (line := self.client.stdout.readline()) not in (".\n", ""):
+            node, perms, value = line.rstrip("\n").split(" ", 2)
+            nodes[node[len(path):]] = (perms, value)
+        return nodes
+
+    def values(self, id_):
+        """What xwayd tells the domain, without the empty directories."""
+        return {k: v for k, (_, v) in self.ls(f"/local/domain/{id_}/xway").items() if v}
+
+    def expect(self, id_, values):
+        end = time.monotonic() + 5
+        while (have := self.values(id_)) != values and time.monotonic() < end:
+            time.sleep(0.05)
+        assert have == values, self.log()
+
+    def down(self):
+        for process in [self.xwayd, self.client, self.store]:
+            if process:
+                process.kill()
+                process.wait()
+
+
+@pytest.fixture(params=["xenstored", "oxenstored"])
+def host(request, daemons, programs, tools, tmp_path):
+    if request.param not in daemons:
+        pytest.skip(f"no {request.param}: apt-get install xen-utils")
+    host_ = Host(daemons[request.param], programs, tools, tmp_path)
+    yield host_
+    host_.down()
+
+
+@pytest.fixture
+def two(host):
+    host.start()
+    host.create(1, "10.0.0.1")
+    host.create(2, "10.0.0.2 fd00::2")
+    host.expect(1, {"/peer/2": UUID % 2 + " 10.0.0.2 fd00::2"})
+    host(f"put /local/domain/1/data/xway/2 {OFFER_1}")
+    host(f"put /local/domain/2/data/xway/1 {OFFER_2}")
+    host.expect(1, {"/peer/2": UUID % 2 + " 10.0.0.2 fd00::2", "/link/2": OFFER_2})
+    host.expect(2, {"/peer/1": UUID % 1 + " 10.0.0.1", "/link/1": OFFER_1})
+    return host
+
+
+def test_permissions(two):
+    for id_ in 1, 2:
+        nodes = two.ls(f"/local/domain/{id_}/xway")
+        assert len(nodes) == 5
+        assert {perms for perms, _ in nodes.values()} == {f"n0,r{id_}"}
+        # And outside, nothing was touched.
+        assert two.ls(f"/local/domain/{id_}/data")[""][0] == f"n{id_}"
+
+
+def test_restart_writes_nothing(two):
+    two.stop()
+    two("watch /local/domain")
+    two("changed")
+    two.client.stdout.readline()
+    two.start()
+    time.sleep(0.5)
+    two("changed")
+    assert two.client.stdout.readline() == "0\n"
+    # To be sure that it would have been seen.
+    two("rm /local/domain/1/data/xway/2")
+    two.expect(2, {"/peer/1": UUID % 1 + " 10.0.0.1"})
+    two("changed")
+    assert two.client.stdout.readline() != "0\n"
+
+
+def test_bad_offer(two):
+    two(f"put /local/domain/1/data/xway/2 {OFFER_1} ")
+    two.expect(2, {"/peer/1": UUID % 1 + " 10.0.0.1"})
+    assert f"bad offer to domain 2, not relayed: '{OFFER_1} '" in two.log()
+
+
+def test_crash_and_reuse(two):
+    two.end(1, CRASHED)
+    two.expect(2, {"/peer/1": "gone crash"})
+    del two.domains[1]
+    two.write_domains()
+    two("rm /local/domain/1")
+    two("rm /local/domain/0/backend/vif/1")
+    time.sleep(0.3)
+    assert not two.ls("/local/domain/1")
+    two.create(1, "10.0.0.9", uuid=9)
+    two.expect(2, {"/peer/1": UUID % 9 + " 10.0.0.9"})
+    # The offer of domain 2 is for the domain that had this id before.
+    two.expect(1, {"/peer/2": UUID % 2 + " 10.0.0.2 fd00::2"})
+    two(f"put /local/domain/2/data/xway/1 1 {7:016x} 18 0")
+    two.expect(1, {"/peer/2": UUID % 2 + " 10.0.0.2 fd00::2", "/link/2": f"1 {7:016x} 18 0"})
+
+
+def test_reload(two):
+    two.conf("nonsense")
+    two.xwayd.send_signal(signal.SIGHUP)
+    two.wait(lambda: "the configuration stays as it was" in two.log(), "complaint")
+    assert f"{two.dir}/conf:1: 'nonsense' is unknown" in two.log()
+    assert len(two.values(1)) == 2
+    two.conf("group shop g1")
+    two.xwayd.send_signal(signal.SIGHUP)
+    two.expect(1, {})
+    two.expect(2, {})
+    two.conf("group shop g1 " + UUID % 2)
+    two.xwayd.send_signal(signal.SIGHUP)
+    two.expect(2, {"/peer/1": UUID % 1 + " 10.0.0.1", "/link/1": OFFER_1})
+
+
+def test_clear(two):
+    args = [two.tools / "xwayd", "--clear", "--lock", two.dir / "lock"]
+    assert subprocess.run(args, env=two.preload, stderr=subprocess.DEVNULL).returncode == 3
+    assert len(two.values(1)) == 2
+    two.stop()
+    assert len(two.values(1)) == 2
+    assert subprocess.run(args, env=two.preload, stderr=subprocess.DEVNULL).returncode == 0
+    assert not two.ls("/local/domain/1/xway")
+    assert two.ls("/local/domain/1/data/xway")
+
+
+def test_flood(two):
+    """A guest that writes as fast as it can gets ten changes a second."""
+    two("watch /local/domain/2/xway")
+    two("changed")
+    two.client.stdout.readline()
+    begin = time.monotonic()
+    for i in range(3000):
+        two(f"put /local/domain/1/data/xway/2 1 {i:016x} 17 9")
+    two.expect(2, {"/peer/1": UUID % 1 + " 10.0.0.1", "/link/1": "1 %016x 17 9" % 2999})
+    took = time.monotonic() - begin
+    two("changed")
+    assert 1 <= int(two.client.stdout.readline()) <= 10 * took + 2
