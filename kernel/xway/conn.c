@@ -471,12 +471,14 @@ static void conn_open(struct xway_conn *conn)
 {
 	struct xway_link *link = conn->link;
 	struct xway_ctl msg = { .type = XWAY_CTL_OPEN };
-	int err = -ENOTCONN;
+	int err = 0;
 
 	mutex_lock(&link->lock);
-	if (link->state == XWAY_LINK_UP && conn->state == XWAY_CONN_TCP &&
-	    !test_bit(XWAY_F_RETURN, &conn->flags) &&
-	    !test_bit(XWAY_F_GONE, &conn->flags)) {
+	if (link->state != XWAY_LINK_UP) {
+		err = -ENOTCONN;
+	} else if (conn->state == XWAY_CONN_TCP &&
+		   !test_bit(XWAY_F_RETURN, &conn->flags) &&
+		   !test_bit(XWAY_F_GONE, &conn->flags)) {
 		err = chan_make(conn);
 		if (!err) {
 			WRITE_ONCE(conn->state, XWAY_CONN_OPENING);
@@ -518,13 +520,15 @@ static void ctl_open(struct xway_link *link, const struct xway_ctl *msg)
 		if (!conn->active || conn->link != link ||
 		    !tuple_equal(&conn->tuple, &t))
 			continue;
-		why = XWAY_DECLINE_PROOF;
-		if (conn_mac(conn, link, false) != msg->mac)
+		if (conn_mac(conn, link, false) != msg->mac) {
+			why = XWAY_DECLINE_PROOF;
 			continue;
-		if (refcount_inc_not_zero(&conn->ref)) {
-			found = conn;
-			break;
 		}
+		if (refcount_inc_not_zero(&conn->ref))
+			found = conn;
+		else
+			why = XWAY_DECLINE_UNKNOWN;
+		break;
 	}
 	rcu_read_unlock();
 	conn = found;

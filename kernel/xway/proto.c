@@ -311,12 +311,14 @@ static int do_recvmsg(struct xway_conn *conn, struct sock *sk,
 		mutex_lock(&conn->rx.lock);
 		if (test_bit(XWAY_F_GONE, &conn->flags)) {
 			mutex_unlock(&conn->rx.lock);
-			if (copied)
+			if (copied >= target)
 				return copied;
-			if (timeo && restart())
+			if (!copied && timeo && restart())
 				return -ERESTARTSYS;
-			return conn->base_prot->recvmsg(sk, msg, len, flags,
-							addr_len);
+			/* MSG_WAITALL has its due; our text waits with it. */
+			ret = conn->base_prot->recvmsg(sk, msg, len - copied,
+						       flags, addr_len);
+			return copied ? copied + max(ret, 0) : ret;
 		}
 		ret = rx_once(conn, sk, msg, len - copied, flags, addr_len);
 		if (ret > 0 && (msg->msg_get_inq || tcp_sk(sk)->recvmsg_inq) &&

@@ -35,7 +35,9 @@
  * @seen_nonce: of the last offer taken up, so that a stale one is not
  * @value: what xwayd says of it
  * @irq: of the event channel, 0 without one
- * @eoi_due: the interrupt waits for xen_irq_lateeoi()
+ * @port: of the event channel, if it was allocated here
+ * @eoi_irq: the interrupt that waits for xen_irq_lateeoi(), or 0; it may come
+ *	before the call that binds it has returned
  * @lost: the link must end: 1 in order, 2 at once
  * @offered: the own offer is in XenStore
  * @listed: xwayd listed it in this round
@@ -47,7 +49,8 @@ struct xen_peer {
 	u64 seen_nonce;
 	char *value;
 	int irq;
-	atomic_t eoi_due;
+	evtchn_port_t port;
+	atomic_t eoi_irq;
 	int lost;
 	bool offered;
 	bool listed;
@@ -142,9 +145,10 @@ static void xen_notify(struct xway_link *link)
 static void xen_seen(struct xway_link *link, bool idle)
 {
 	struct xen_peer *p = link->tp_data;
+	int irq = atomic_xchg(&p->eoi_irq, 0);
 
-	if (atomic_xchg(&p->eoi_due, 0) && p->irq)
-		xen_irq_lateeoi(p->irq, idle ? XEN_EOI_FLAG_SPURIOUS : 0);
+	if (irq)
+		xen_irq_lateeoi(irq, idle ? XEN_EOI_FLAG_SPURIOUS : 0);
 }
 
 static void xen_lost(struct xway_link *link)
@@ -172,7 +176,7 @@ static irqreturn_t interrupt(int irq, void *data)
 {
 	struct xen_peer *p = data;
 
-	atomic_set(&p->eoi_due, 1);
+	atomic_set(&p->eoi_irq, irq);
 	tasklet_schedule(&p->link->bell_task);
 	return IRQ_HANDLED;
 }
@@ -194,7 +198,7 @@ static int port_bind(struct xen_peer *p, evtchn_port_t port)
 	return 0;
 }
 
-static int port_alloc(struct xen_peer *p, evtchn_port_t *port)
+static int port_alloc(struct xen_peer *p)
 {
 	struct evtchn_alloc_unbound op = {
 		.dom = DOMID_SELF,
@@ -204,7 +208,7 @@ static int port_alloc(struct xen_peer *p, evtchn_port_t *port)
 
 	if (err)
 		return err;
-	*port = op.port;
+	p->port = op.port;
 	return port_bind(p, op.port);
 }
 
@@ -229,7 +233,6 @@ static void path_of(char *buf, size_t size, const char *dir, domid_t domid)
 static int offer(struct xen_peer *p)
 {
 	struct xway_link *link = p->link;
-	evtchn_port_t port = 0;
 	char name[16];
 	int err;
 
@@ -239,14 +242,14 @@ static int offer(struct xen_peer *p)
 	if (err)
 		return err;
 	if (own_domid < p->domid && !p->irq) {
-		err = port_alloc(p, &port);
+		err = port_alloc(p);
 		if (err)
 			return err;
 	}
 	snprintf(name, sizeof(name), "%u", p->domid);
 	err = xenbus_printf(XBT_NIL, "data/xway", name, "%u %016llx %u %u",
 			    OFFER_VERSION, link->nonce,
-			    link->arena.slot[XWAY_PAGE_HEADER].ref, port);
+			    link->arena.slot[XWAY_PAGE_HEADER].ref, p->port);
 	if (!err)
 		p->offered = true;
 	return err;
@@ -309,7 +312,8 @@ static void withdraw(struct xen_peer *p, bool dead, bool store)
 		unbind_from_irqhandler(irq, p);
 		tasklet_kill(&p->link->bell_task);
 	}
-	atomic_set(&p->eoi_due, 0);
+	atomic_set(&p->eoi_irq, 0);
+	p->port = 0;
 	if (p->offered && store) {
 		snprintf(name, sizeof(name), "%u", p->domid);
 		xenbus_rm(XBT_NIL, "data/xway", name);

@@ -276,7 +276,8 @@ static void run_events(struct end *e)
 			can_recv = 0;
 		if (!tx.done && can_send && send_some(e, &tx, MSG_DONTWAIT) == 0)
 			can_send = 0;
-		if ((can_recv && !rx.done) || (can_send && !tx.done))
+		if ((can_recv && !rx.done) || (can_send && !tx.done) ||
+		    (rx.done && tx.done))
 			continue;
 		if (opt.mode == EPOLL) {
 			n = epoll_wait(ep, &ev, 1, opt.timeout * 1000);
