@@ -178,6 +178,8 @@ int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
 	if (!done)
 		return -EFAULT;
 
+	/* Before the peer can see it: softirq compares it with the peer's cons. */
+	WRITE_ONCE(tx->prod, old + done);
 	rcu_read_lock();
 	peer = rcu_dereference(conn->peer);
 	if (!peer) {
@@ -201,7 +203,6 @@ int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
 		iov_iter_revert(&msg->msg_iter, done);
 		return -EPIPE;
 	}
-	WRITE_ONCE(tx->prod, old + done);
 	tx->ring_bytes += done;
 	return done;
 }
