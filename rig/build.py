@@ -4,6 +4,7 @@ import filecmp
 import os
 import shutil
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,9 +130,10 @@ def install(domains: Mapping[str, Guest], made: Products, policy: str) -> None:
         _put_programs(domains["dom0"], made)
         if "xwayd" in made.programs:
             start_daemon(domains["dom0"], policy)
-    for name, guest in domains.items():
-        if name != "dom0":
-            load(guest, made)
+    guests = [guest for name, guest in domains.items() if name != "dom0"]
+    with ThreadPoolExecutor() as pool:
+        for done in [pool.submit(load, guest, made) for guest in guests]:
+            done.result()
 
 
 def _put_programs(guest: Guest, made: Products) -> None:
