@@ -24,9 +24,6 @@ rm -rf "$1"/usr/share/doc/* "$1"/usr/share/man/* "$1"/var/cache/apt/* "$1"/var/l
 
 def make(work: Path, modules: list[Path]) -> None:
     """Make root.sqfs from Debian's packages and the modules under the roots `modules`."""
-    hook = work / "customize"
-    hook.write_text("#!/bin/sh\n" + CUSTOMIZE)
-    hook.chmod(0o755)
     tar = work / "root.tar"
     hooks = ['--customize-hook=mkdir -p "$1/usr/lib/modules"']
     hooks += [f"--customize-hook=sync-in {root}/lib/modules /usr/lib/modules" for root in modules]
@@ -47,7 +44,7 @@ def make(work: Path, modules: list[Path]) -> None:
                     if option.startswith("Acquire::Check-")
                 ],
                 *hooks,
-                f"--customize-hook={hook}",
+                f"--customize-hook={CUSTOMIZE}",
                 "bookworm",
                 tar,
                 "-",
@@ -60,4 +57,3 @@ def make(work: Path, modules: list[Path]) -> None:
     squash = f'mksquashfs - "$1" -tar {" ".join(plain)} < "$2"'
     run(["sh", "-c", squash, "sh", work / "root.sqfs", tar])
     tar.unlink()
-    hook.unlink()
