@@ -21,6 +21,8 @@ MAX_GUESTS = 16
 AGENT_PORT = 7700
 DOM0_MEMORY = 768  # MiB
 XEN_MEMORY = 256  # MiB, for Xen itself and its bookkeeping
+# An emulated CPU that the host does not run for a while is no stall.
+PATIENCE = "rcupdate.rcu_cpu_stall_timeout=60 watchdog_thresh=30"
 BOOT_SECONDS = 300.0  # much, for a host that does other things too
 
 
@@ -208,7 +210,7 @@ class Machine:
 def xl_config(config: Config, number: int) -> str:
     """Return the configuration of guest `number` for xl."""
     ip4, ip6 = addresses(number)
-    cmdline = f"console=hvc0 loglevel=5 log_buf_len=1M rig.role=guest {identity(number)}"
+    cmdline = f"console=hvc0 loglevel=5 log_buf_len=1M {PATIENCE} rig.role=guest {identity(number)}"
     return f"""name = "{guest_name(number)}"
 type = "{config.type}"
 kernel = "/rig/boot/vmlinux-{config.kernel}"
@@ -259,7 +261,7 @@ def _arguments(
         args += [*cpu, "-smp", str(config.vcpus), "-m", str(max(config.memory, 1024))]
         args += ["-device", "virtio-rng-pci"]
         args += ["-kernel", str(made.vmlinux(config.kernel)), "-initrd", str(start.initrd(config.kernel))]
-        words = "console=ttyS0 loglevel=5 log_buf_len=1M panic=0 rig.role=plain"
+        words = f"console=ttyS0 loglevel=5 log_buf_len=1M {PATIENCE} panic=0 rig.role=plain"
         args += ["-append", f"{words} {identity(1)}"]
         return args
     cpus = 1 if instructions else 2
@@ -274,7 +276,9 @@ def _arguments(
     )
     if instructions:
         xen += " tsc=stable:socket"
-    linux = f"console=hvc0 loglevel=5 log_buf_len=1M rig.role=dom0 rig.xenstored={config.xenstored}"
+    linux = (
+        f"console=hvc0 loglevel=5 log_buf_len=1M {PATIENCE} rig.role=dom0 rig.xenstored={config.xenstored}"
+    )
     args += ["-kernel", str(made.xen), "-append", xen]
     args += ["-initrd", f"{made.vmlinux('6.12')} {linux} {identity(0)},{start.initrd('6.12')}"]
     return args
