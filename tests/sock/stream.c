@@ -38,6 +38,7 @@ static struct options {
 	unsigned int conns;
 	unsigned int at_once;
 	unsigned int pause_ms;
+	unsigned int settle_ms;
 	unsigned int max;
 	unsigned int timeout;
 } opt = { .mode = BLOCK, .size = 1 << 20, .conns = 1, .at_once = 1,
@@ -120,6 +121,11 @@ static int send_some(struct end *e, struct flow *f, int flags)
 
 	if (n > opt.size - f->off)
 		n = opt.size - f->off;
+	/* The first kilobyte in small pieces over some time, if asked to. */
+	if (opt.settle_ms && f->off < 1024 && n) {
+		n = n < 64 ? n : 64;
+		usleep(opt.settle_ms * 1000 / 16);
+	}
 	if (!n) {
 		shutdown(e->fd, SHUT_WR);
 		f->done = 1;
@@ -405,7 +411,7 @@ static int ends(const char *host, const char *port, int active)
 static const char usage[] =
 	"usage: stream listen|connect HOST PORT [--mode block|poll|epoll]\n"
 	"              [--size BYTES] [--seed N] [--conns N] [--at-once N]\n"
-	"              [--pause MS] [--max BYTES] [--timeout SECONDS]\n"
+	"              [--pause MS] [--settle MS] [--max BYTES] [--timeout SECONDS]\n"
 	"Give both ends the same --size, --seed, --conns and --at-once.\n";
 
 int main(int argc, char **argv)
@@ -414,6 +420,7 @@ int main(int argc, char **argv)
 		{ "mode", 1, NULL, 'm' },    { "size", 1, NULL, 's' },
 		{ "seed", 1, NULL, 'r' },    { "conns", 1, NULL, 'n' },
 		{ "at-once", 1, NULL, 'a' }, { "pause", 1, NULL, 'p' },
+		{ "settle", 1, NULL, 'l' },
 		{ "max", 1, NULL, 'x' },     { "timeout", 1, NULL, 't' },
 		{ "help", 0, NULL, 'h' },    { NULL, 0, NULL, 0 },
 	};
@@ -441,6 +448,9 @@ int main(int argc, char **argv)
 			break;
 		case 'p':
 			opt.pause_ms = atoi(optarg);
+			break;
+		case 'l':
+			opt.settle_ms = atoi(optarg);
 			break;
 		case 'x':
 			opt.max = atoi(optarg);

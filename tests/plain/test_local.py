@@ -1,0 +1,138 @@
+"""Transport "local": both ends of a connection in one kernel, without Xen."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from rig.guest import Guest
+from tests import traffic
+from tests.traffic import Ends
+
+MODES = ["block", "poll", "epoll"]
+FAMILIES = {"ipv4": "127.0.0.1", "ipv6": "::1"}
+
+
+@pytest.fixture
+def local(guest: Guest) -> Iterator[Ends]:
+    guest.run("modprobe xway; xway on; xway local add 127.0.0.0/8; xway local add ::1/128")
+    ends = Ends(guest, guest, "127.0.0.1")
+    ends.put()
+    yield ends
+    guest.run("xway off; modprobe -r xway", check=False)
+
+
+def moved(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+    return {name: after[name] - before[name] for name in after}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("passive", MODES)
+@pytest.mark.parametrize("active", MODES)
+def test_streams(local: Ends, family: str, passive: str, active: str) -> None:
+    local.address = FAMILIES[family]
+    before = traffic.counters(local.passive)
+    local.stream(passive=passive, active=active, size=4 << 20, conns=4, at_once=2, pause=2)
+    traffic.settled(local.passive)
+    now = moved(before, traffic.counters(local.passive))
+    assert now["violations"] == 0
+    assert now["tx_ring_bytes"] == now["rx_ring_bytes"]
+    assert now["channels"] == 8, now
+    # A sender that never waits fills TCP's buffer before its channel is open.
+    assert now["tx_ring_bytes"] > 0.3 * (8 * (4 << 20)), now
+
+
+def test_one_after_another(local: Ends) -> None:
+    before = traffic.counters(local.passive)
+    local.stream(size=30000, conns=1000, at_once=1, max=4000, settle=20)
+    traffic.settled(local.passive)
+    now = moved(before, traffic.counters(local.passive))
+    assert now["channels"] == 2000, now
+
+
+def test_at_once(local: Ends) -> None:
+    before = traffic.counters(local.passive)
+    local.stream(passive="poll", active="epoll", size=30000, conns=500, at_once=500, max=4000, settle=1000)
+    traffic.settled(local.passive)
+    now = moved(before, traffic.counters(local.passive))
+    assert now["channels"] == 1000, now
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("mode", MODES)
+def test_off_and_on_in_mid_stream(local: Ends, family: str, mode: str) -> None:
+    local.address = FAMILIES[family]
+    toggle = local.passive.start(["bash", "-c", traffic.toggling(local.passive)])
+    before = traffic.counters(local.passive)
+    try:
+        local.stream(passive=mode, active="block", size=3 << 20, conns=48, at_once=4, pause=3)
+    finally:
+        assert toggle.poll() is None, toggle.stderr()
+        toggle.kill()
+    local.passive.run("xway on")
+    now = moved(before, traffic.counters(local.passive))
+    assert now["switched_to_ring"] > 0 and now["switched_to_tcp"] > 0, now
+    assert now["violations"] == 0
+
+
+def test_nothing_is_left_and_the_module_unloads(local: Ends) -> None:
+    local.stream(size=1 << 20, conns=8, at_once=8)
+    local.passive.run("xway off --wait 10")
+    state = traffic.xway(local.passive, "show")
+    assert state["connections"] == 0 and state["channels"] == 0, state
+    local.passive.run("modprobe -r xway")
+    assert not local.passive.run("grep -w ^xway /proc/modules", check=False).stdout
+
+
+SLEEPER = r"""
+import socket, sys, threading, time
+l = socket.create_server(("127.0.0.1", 6000))
+def serve():
+    c, _ = l.accept()
+    while True:
+        b = c.recv(65536)
+        if not b: break
+        c.sendall(b)
+threading.Thread(target=serve, daemon=True).start()
+s = socket.create_connection(("127.0.0.1", 6000))
+for i in range(50):
+    s.sendall(b"x" * 1000)
+    n = 0
+    while n < 1000: n += len(s.recv(1000 - n))
+print("ready", flush=True)
+sys.stdin.readline() if False else time.sleep(float(sys.argv[1]))
+s.sendall(b"y" * 100)
+n = 0
+while n < 100: n += len(s.recv(100 - n))
+print("done", flush=True)
+"""
+
+
+def test_module_unloads_while_connections_stay_open(local: Ends) -> None:
+    """A reader asleep in recv() does not keep the module: its connection goes on over TCP."""
+    guest = local.passive
+    guest.write("/tmp/sleeper.py", SLEEPER)
+    program = guest.start("exec python3 /tmp/sleeper.py 6")
+    guest.run("for i in $(seq 100); do xway -j conn | grep -q ring && exit 0; sleep 0.05; done; exit 1")
+    guest.run("xway off --wait 5")
+    guest.run("modprobe -r xway")
+    assert not guest.run("grep -w ^xway /proc/modules", check=False).stdout
+    done = program.wait(60)
+    assert "done" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("local add 10.0.0.1/8", "bits"),
+        ("local add 10.0.0.0/33", "33"),
+        ("local add nonsense", "nonsense"),
+        ("local del 192.0.2.0/24", "prefix"),
+        ("local add 127.0.0.0/8", "already"),
+    ],
+)
+def test_bad_input_changes_nothing(local: Ends, words: str, complaint: str) -> None:
+    before = traffic.xway(local.passive, "peer")
+    done = local.passive.run(f"xway {words}", check=False)
+    assert done.status in (1, 2) and complaint in done.stderr, done
+    assert json.dumps(traffic.xway(local.passive, "peer")) == json.dumps(before)

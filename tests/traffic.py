@@ -1,0 +1,134 @@
+"""Checked traffic between two ends, and the counters that say which way it went."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rig.guest import Guest
+
+TOP = Path(__file__).resolve().parent.parent
+STREAM = "/tmp/stream"
+PORT = 5555
+
+
+def build_stream() -> Path:
+    """Build tests/sock/stream.c and return the program."""
+    program = TOP / "build/tests/stream"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    source = TOP / "tests/sock/stream.c"
+    if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+        subprocess.run(
+            ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o", program, source], check=True
+        )
+    return program
+
+
+def xway(guest: Guest, *words: str) -> Any:
+    """Return what a command of xway says in JSON."""
+    return json.loads(guest.run(["xway", "-j", *words]).stdout)
+
+
+def counters(guest: Guest) -> dict[str, int]:
+    """Return the module's counters since it was loaded, and the reasons as "reason:NAME"."""
+    stats = xway(guest, "stats")
+    return {**stats["stats"], **{f"reason:{name}": n for name, n in stats["fallbacks"].items()}}
+
+
+def settled(guest: Guest) -> None:
+    """Wait until no connection and no channel is left, and no page carries a ring."""
+    guest.run(
+        "for i in $(seq 200); do"
+        " xway -j show | python3 -c '"
+        "import json, sys; s = json.load(sys.stdin);"
+        " sys.exit(bool(s[\"connections\"] or s[\"channels\"] or s[\"pages_used\"]))'"
+        " && exit 0; sleep 0.05; done; xway; xway conn; exit 1"
+    )
+
+
+@dataclass
+class Ends:
+    """Where the passive end listens, at which address, and where the active end is."""
+
+    passive: Guest
+    active: Guest
+    address: str
+
+    def put(self) -> None:
+        """Put the program into both ends."""
+        program = build_stream()
+        for guest in {id(g): g for g in (self.passive, self.active)}.values():
+            guest.put(program, STREAM, mode=0o755)
+
+    def stream(
+        self,
+        *,
+        passive: str = "block",
+        active: str = "block",
+        timeout: float = 300.0,
+        **options: int,
+    ) -> None:
+        """Run tests/sock/stream.c at both ends and fail if either does."""
+        words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+        words.append(f"--timeout={int(timeout / 2)}")
+        server = self.passive.start(
+            f"ulimit -n 65536; exec {STREAM} listen {self.address} {PORT} --mode={passive} {' '.join(words)}"
+        )
+        try:
+            self.passive.run(
+                f"for i in $(seq 200); do ss -Hltn sport = :{PORT} | grep -q . && exit 0; sleep 0.05; done;"
+                " exit 1"
+            )
+            self.active.run(
+                f"ulimit -n 65536; exec {STREAM} connect {self.address} {PORT}"
+                f" --mode={active} {' '.join(words)}",
+                timeout=timeout,
+            )
+            done = server.wait(timeout)
+            assert done.status == 0, done.stdout + done.stderr
+        finally:
+            server.kill()
+
+
+@dataclass
+class Moved:
+    """By how much the counters of both ends moved; filled in when `measured` ends."""
+
+    active: dict[str, int]
+    passive: dict[str, int]
+
+    def ring_share(self) -> float:
+        """Return the share of the bytes that went by ring, the lower of both directions."""
+        shares = []
+        for end in (self.active, self.passive):
+            ring, tcp = end["tx_ring_bytes"], end["tx_tcp_bytes"]
+            shares.append(ring / max(1, ring + tcp))
+        return min(shares)
+
+
+@contextmanager
+def measured(ends: Ends) -> Iterator[Moved]:
+    """Measure what the counters of both ends move by; no violation is tolerated."""
+    before = counters(ends.active), counters(ends.passive)
+    moved = Moved({}, {})
+    yield moved
+    settled(ends.active)
+    settled(ends.passive)
+    after = counters(ends.active), counters(ends.passive)
+    for end, was, now in zip((moved.active, moved.passive), before, after, strict=True):
+        end.update({name: now[name] - was[name] for name in now})
+        assert end["violations"] == 0, end
+    # What one end put into its rings is what the other took out.
+    assert moved.active["tx_ring_bytes"] == moved.passive["rx_ring_bytes"]
+    assert moved.passive["tx_ring_bytes"] == moved.active["rx_ring_bytes"]
+
+
+def toggling(guest: Guest) -> str:
+    """Return a shell command that turns acceleration off and on until it is killed."""
+    return (
+        'while :; do xway off --wait 30 || exit 1; sleep "0.0$((RANDOM % 9))";'
+        ' xway on || exit 1; sleep "0.$((2 + RANDOM % 4))$((RANDOM % 9))"; done'
+    )

@@ -1,0 +1,101 @@
+"""Byte streams between two domains of a real Xen, by ring, checked byte for byte."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from rig.machine import Machine
+from tests import traffic
+from tests.traffic import Ends
+
+MIB = 1 << 20
+SIZE = int(os.environ.get("XWAY_TEST_MIB", "48")) * MIB
+FAMILIES = ["ipv4", "ipv6"]
+
+pytestmark = [
+    pytest.mark.rig(type="pv", kernel="6.12"),
+    pytest.mark.rig(type="pvh", kernel="6.12", vcpus=2),
+    pytest.mark.rig(type="pv", kernel="6.1", vcpus=2),
+    pytest.mark.rig(type="pvh", kernel="6.1"),
+]
+
+
+@pytest.fixture
+def ends(machine: Machine) -> Iterator[Ends]:
+    g1, g2 = machine.guest("g1"), machine.guest("g2")
+    for guest in (g1, g2):
+        guest.run(
+            "modprobe xway; xway on; for i in $(seq 400); do"
+            " xway -j peer | grep -q '\"state\": *\"up\"' && exit 0; sleep 0.1; done; xway peer; exit 1"
+        )
+    ends = Ends(g1, g2, g1.ip4)
+    ends.put()
+    yield ends
+
+
+def choose(ends: Ends, family: str) -> None:
+    ends.address = ends.passive.ip4 if family == "ipv4" else ends.passive.ip6
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_both_directions_at_once(ends: Ends, family: str) -> None:
+    """One connection, sizes from 1 byte to 1 MiB; the switch falls where it falls."""
+    choose(ends, family)
+    with traffic.measured(ends) as moved:
+        ends.stream(size=SIZE, seed=os.getpid(), timeout=1200)
+    assert moved.ring_share() > 0.9, moved
+    assert moved.active["switched_to_ring"] == moved.passive["switched_to_ring"] == 1
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("passive", "active"), [("poll", "epoll"), ("epoll", "block"), ("block", "poll")])
+def test_event_loops(ends: Ends, family: str, passive: str, active: str) -> None:
+    choose(ends, family)
+    with traffic.measured(ends) as moved:
+        ends.stream(passive=passive, active=active, size=2 * MIB, conns=8, at_once=4, pause=2)
+    assert moved.ring_share() > 0.6, moved
+
+
+def test_one_after_another_and_at_once(ends: Ends) -> None:
+    with traffic.measured(ends) as moved:
+        ends.stream(size=30000, conns=1000, at_once=1, max=4000, settle=20, timeout=600)
+        ends.stream(
+            passive="poll", active="epoll", size=30000, conns=500, at_once=500, max=4000, settle=1000
+        )
+    assert moved.active["channels"] == moved.passive["channels"] == 1500, moved
+
+
+@pytest.mark.parametrize("mode", ["block", "epoll"])
+def test_off_and_on_in_mid_stream(ends: Ends, mode: str) -> None:
+    toggle = ends.active.start(["bash", "-c", traffic.toggling(ends.active)])
+    try:
+        with traffic.measured(ends) as moved:
+            ends.stream(passive=mode, active="block", size=3 * MIB, conns=32, at_once=4, pause=5)
+    finally:
+        assert toggle.poll() is None, toggle.stderr()
+        toggle.kill()
+    ends.active.run("xway on")
+    assert moved.active["switched_to_ring"] > 0 and moved.active["switched_to_tcp"] > 0, moved
+
+
+def test_module_unloads_and_comes_back(ends: Ends) -> None:
+    """After connections close nothing is left; the link ends and begins again."""
+    with traffic.measured(ends):
+        ends.stream(size=MIB, conns=4, at_once=4)
+    ends.active.run("xway off --wait 10; modprobe -r xway")
+    assert not ends.active.run("grep -w ^xway /proc/modules", check=False).stdout
+    ends.passive.run(
+        "for i in $(seq 200); do"
+        " xway -j peer | grep -q '\"state\": *\"up\"' || exit 0; sleep 0.1; done; xway peer; exit 1"
+    )
+    ends.stream(size=MIB, conns=2)  # by TCP
+    ends.active.run("modprobe xway")
+    for guest in (ends.active, ends.passive):
+        guest.run(
+            "for i in $(seq 400); do"
+            " xway -j peer | grep -q '\"state\": *\"up\"' && exit 0; sleep 0.1; done; xway peer; exit 1"
+        )
+    with traffic.measured(ends) as moved:
+        ends.stream(size=4 * MIB)
+    assert moved.ring_share() > 0.5, moved
