@@ -44,7 +44,7 @@ def settled(guest: Guest) -> None:
         "for i in $(seq 200); do"
         " xway -j show | python3 -c '"
         "import json, sys; s = json.load(sys.stdin);"
-        " sys.exit(bool(s[\"connections\"] or s[\"channels\"] or s[\"pages_used\"]))'"
+        ' sys.exit(bool(s["connections"] or s["channels"] or s["pages_used"]))\''
         " && exit 0; sleep 0.05; done; xway; xway conn; exit 1"
     )
 

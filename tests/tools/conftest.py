@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Builds the tools and their test programs once, and runs them."""
+
 import os
 import pathlib
 import subprocess
@@ -38,7 +39,12 @@ def run():
         clean = {k: v for k, v in os.environ.items() if not k.startswith("FAKE_")}
         clean.pop("JOURNAL_STREAM", None)
         return subprocess.run(
-            [str(a) for a in args], capture_output=True, text=True, timeout=timeout,
-            env={**clean, **{k: str(v) for k, v in env.items()}}, errors="replace")
+            [str(a) for a in args],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env={**clean, **{k: str(v) for k, v in env.items()}},
+            errors="replace",
+        )
 
     return run_

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The configuration file and the command line of xwayd."""
+
 import pytest
 
 GOOD = [
@@ -34,13 +35,11 @@ BAD = [
     ("address app1 fd00::5%eth0", 1, "'fd00::5%eth0' is not an IP address"),
     ("address app1 127.0.0.1", 1, "'127.0.0.1' cannot be the address of one domain"),
     ("address app1 0.0.0.0", 1, "'0.0.0.0' cannot be the address of one domain"),
-    ("address app1 255.255.255.255", 1,
-     "'255.255.255.255' cannot be the address of one domain"),
+    ("address app1 255.255.255.255", 1, "'255.255.255.255' cannot be the address of one domain"),
     ("address app1 ::1", 1, "'::1' cannot be the address of one domain"),
     ("address app1 fe80::1", 1, "'fe80::1' cannot be the address of one domain"),
     ("address app1 ff02::1", 1, "'ff02::1' cannot be the address of one domain"),
-    ("address app1 ::ffff:10.0.0.5", 1,
-     "'::ffff:10.0.0.5' cannot be the address of one domain"),
+    ("address app1 ::ffff:10.0.0.5", 1, "'::ffff:10.0.0.5' cannot be the address of one domain"),
     ("address a fd00::5\naddress a fd00:0::5", 2, "'fd00:0::5' is given to 'a' twice"),
     ("group a x\0y", 1, "byte 0x00 at column 10 is not text"),
     ("\ngroup a \x1b[2J", 2, "byte 0x1b at column 9 is not text"),
@@ -56,8 +55,9 @@ def test_good(tools, run, tmp_path, text):
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("text,line,what", BAD, ids=[b[2][:40].encode("unicode_escape").decode()
-                                                     for b in BAD])
+@pytest.mark.parametrize(
+    "text,line,what", BAD, ids=[b[2][:40].encode("unicode_escape").decode() for b in BAD]
+)
 def test_bad(tools, run, tmp_path, text, line, what):
     conf = tmp_path / "x.conf"
     conf.write_bytes(text.encode())

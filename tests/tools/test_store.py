@@ -5,6 +5,7 @@ Both are Debian's own, and run as ordinary processes: fake_xen.c, preloaded,
 is the hypervisor below them. Where xen-utils is not installed its package is
 unpacked below build/.
 """
+
 import glob
 import os
 import signal
@@ -15,7 +16,7 @@ import pytest
 
 UUID = "00000000-0000-0000-0000-0000000000%02x"
 OFFER_1, OFFER_2 = "1 0123456789abcdef 17 9", "1 0123456789abcdee 18 0"
-CRASHED = "30004"       # XEN_DOMINF_shutdown, reason 3
+CRASHED = "30004"  # XEN_DOMINF_shutdown, reason 3
 
 
 @pytest.fixture(scope="session")
@@ -27,9 +28,14 @@ def daemons(programs):
     have = found("") or found(unpacked)
     if not have:
         unpacked.mkdir(exist_ok=True)
-        subprocess.run("p=$(apt-cache depends xen-utils | sed -n 's/.*Depends: //p' | head -1); "
-                       "apt-get -q download ${p:-xen-utils-4.17} && dpkg -x *.deb .", shell=True,
-                       cwd=unpacked, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            "p=$(apt-cache depends xen-utils | sed -n 's/.*Depends: //p' | head -1); "
+            "apt-get -q download ${p:-xen-utils-4.17} && dpkg -x *.deb .",
+            shell=True,
+            cwd=unpacked,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         have = found(unpacked)
     return have
 
@@ -40,25 +46,43 @@ class Host:
     def __init__(self, daemon, programs, tools, dir_):
         self.dir, self.tools = dir_, tools
         # libxenstore looks for the socket there.
-        self.env = {**os.environ, "FAKE_XEN": str(dir_), "XENSTORED_PATH": str(dir_ / "socket"),
-                    "XENSTORED_RUNDIR": str(dir_), "XENSTORED_ROOTDIR": str(dir_)}
+        self.env = {
+            **os.environ,
+            "FAKE_XEN": str(dir_),
+            "XENSTORED_PATH": str(dir_ / "socket"),
+            "XENSTORED_RUNDIR": str(dir_),
+            "XENSTORED_ROOTDIR": str(dir_),
+        }
         self.env.pop("JOURNAL_STREAM", None)
         self.preload = {**self.env, "LD_PRELOAD": str(programs / "fake_xen.so")}
         self.domains = {0: ("0", 0)}
         self.write_domains()
         (dir_ / "xsd_port").write_text("7")
         (dir_ / "xsd_kva").write_bytes(bytes(4096))
-        (dir_ / "ox.conf").write_text("".join(f"{k} = {dir_}/{v}\n" for k, v in {
-            "xenstored-log-file": "log", "access-log-file": "access",
-            "xenstored-kva": "xsd_kva", "xenstored-port": "xsd_port"}.items()))
-        args = (["--no-fork", "--config-file", dir_ / "ox.conf"] if "oxen" in daemon
-                else ["-N", "-F", dir_ / "pid"])
-        self.store = subprocess.Popen([daemon, *args], env=self.preload,
-                                      stdout=(dir_ / "out").open("w"), stderr=subprocess.STDOUT)
+        (dir_ / "ox.conf").write_text(
+            "".join(
+                f"{k} = {dir_}/{v}\n"
+                for k, v in {
+                    "xenstored-log-file": "log",
+                    "access-log-file": "access",
+                    "xenstored-kva": "xsd_kva",
+                    "xenstored-port": "xsd_port",
+                }.items()
+            )
+        )
+        args = (
+            ["--no-fork", "--config-file", dir_ / "ox.conf"]
+            if "oxen" in daemon
+            else ["-N", "-F", dir_ / "pid"]
+        )
+        self.store = subprocess.Popen(
+            [daemon, *args], env=self.preload, stdout=(dir_ / "out").open("w"), stderr=subprocess.STDOUT
+        )
         self.wait(lambda: (dir_ / "socket").exists(), "a socket")
         time.sleep(0.2)
-        self.client = subprocess.Popen([programs / "xs_client"], env=self.env, text=True,
-                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.client = subprocess.Popen(
+            [programs / "xs_client"], env=self.env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         self.xwayd = None
         self("put /local/domain/0/name Domain-0")
         self.conf("allow all")
@@ -74,13 +98,13 @@ class Host:
             time.sleep(0.02)
 
     def log(self):
-        return "".join((self.dir / f).read_text() for f in ["out", "xwayd.log"]
-                       if (self.dir / f).exists())
+        return "".join((self.dir / f).read_text() for f in ["out", "xwayd.log"] if (self.dir / f).exists())
 
     def write_domains(self):
         # At once, as both read it at any time.
-        (self.dir / "new").write_text("".join(
-            f"{i} {flags} {uuid}\n" for i, (flags, uuid) in self.domains.items()))
+        (self.dir / "new").write_text(
+            "".join(f"{i} {flags} {uuid}\n" for i, (flags, uuid) in self.domains.items())
+        )
         (self.dir / "new").rename(self.dir / "domains")
 
     def conf(self, text):
@@ -89,7 +113,9 @@ class Host:
     def start(self):
         self.xwayd = subprocess.Popen(
             [self.tools / "xwayd", "-d", "-c", self.dir / "conf", "--lock", self.dir / "lock"],
-            env=self.preload, stderr=(self.dir / "xwayd.log").open("w"))
+            env=self.preload,
+            stderr=(self.dir / "xwayd.log").open("w"),
+        )
         self.wait(lambda: "xwayd: ready\n" in self.log(), "xwayd")
 
     def stop(self):
@@ -120,7 +146,7 @@ class Host:
         nodes = {}
         while (line := self.client.stdout.readline()) not in (".\n", ""):
             node, perms, value = line.rstrip("\n").split(" ", 2)
-            nodes[node[len(path):]] = (perms, value)
+            nodes[node[len(path) :]] = (perms, value)
         return nodes
 
     def values(self, id_):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """xway over a kernel that is a fake below libmnl (fake_kernel.c)."""
+
 import json
 import os
 import pty
@@ -20,7 +21,10 @@ def test_not_loaded(xway):
     for args in [[], ["conn"], ["off"], ["local", "add", "127.0.0.0/8"]]:
         done = xway(*args, FAKE_ABSENT=1)
         assert (done.returncode, done.stdout, done.stderr) == (
-            1, "", "xway: the module is not loaded (modprobe xway)\n")
+            1,
+            "",
+            "xway: the module is not loaded (modprobe xway)\n",
+        )
 
 
 def test_not_loaded_really(tools, run):
@@ -28,8 +32,7 @@ def test_not_loaded_really(tools, run):
     if os.path.exists("/sys/module/xway"):
         pytest.skip("the module is loaded here")
     done = run(tools / "xway")
-    assert (done.returncode, done.stderr) == (
-        1, "xway: the module is not loaded (modprobe xway)\n")
+    assert (done.returncode, done.stderr) == (1, "xway: the module is not loaded (modprobe xway)\n")
 
 
 def test_show(xway):
@@ -40,7 +43,8 @@ def test_show(xway):
         "  1 connection, 1 channel\n"
         "  memory: 2.0 MiB of at most 32.0 MiB, 384.0 KiB in rings\n"
         "  peers:\n"
-        "    xen:7      up         1 connection     10.0.0.2 fd00::2/64\n")
+        "    xen:7      up         1 connection     10.0.0.2 fd00::2/64\n"
+    )
     assert xway("show", FAKE_CONNS=1).stdout == done.stdout
 
 
@@ -62,7 +66,8 @@ def test_conn(xway):
     assert done.stdout.splitlines()[:3] == [
         "10.0.0.1:40000 10.0.0.1:80: peer xen:7, open, rings of 64.0 KiB",
         "    sends by ring (6.0 GiB by ring, 14.0 KiB by TCP)",
-        "    receives by TCP (0 B by ring, 512 B by TCP) because: peer-full"]
+        "    receives by TCP (0 B by ring, 512 B by TCP) because: peer-full",
+    ]
     assert done.stdout.splitlines()[3].startswith("[fd00::1]:40001 [fd00::1]:80:")
     conns = json.loads(xway("conn", "-j", FAKE_CONNS=2).stdout)
     assert len(conns) == 2
@@ -74,8 +79,10 @@ def test_conn(xway):
 def test_peer_and_stats(xway):
     assert "addresses: 10.0.0.2 fd00::2/64\n" in xway("peer").stdout
     stats = json.loads(xway("stats", "-j").stdout)
-    assert stats == {"stats": {"attached": 7, "bytes_ring": 5000000000, "never": 0},
-                     "fallbacks": {"no-memory": 3}}
+    assert stats == {
+        "stats": {"attached": 7, "bytes_ring": 5000000000, "never": 0},
+        "fallbacks": {"no-memory": 3},
+    }
     assert re.search(r"^  no-memory +3$", xway("stats").stdout, re.M)
 
 
@@ -92,12 +99,12 @@ def test_interrupted_dump(xway):
 def test_extended_ack(xway):
     done = xway("local", "add", "127.0.0.0/8", FAKE_DENY="prefix overlaps another one")
     assert (done.returncode, done.stderr) == (
-        1, "xway: local add 127.0.0.0/8: prefix overlaps another one (Invalid argument)\n")
+        1,
+        "xway: local add 127.0.0.0/8: prefix overlaps another one (Invalid argument)\n",
+    )
     done = xway("on", FAKE_DENY="")
-    assert (done.returncode, done.stderr) == (
-        1, "xway: cannot turn it on: only root may (CAP_NET_ADMIN)\n")
-    assert xway("off", FAKE_DENY="busy").stderr == (
-        "xway: cannot turn it off: busy (Invalid argument)\n")
+    assert (done.returncode, done.stderr) == (1, "xway: cannot turn it on: only root may (CAP_NET_ADMIN)\n")
+    assert xway("off", FAKE_DENY="busy").stderr == ("xway: cannot turn it off: busy (Invalid argument)\n")
 
 
 def test_local(xway):
@@ -109,13 +116,31 @@ def test_local(xway):
     assert xway("local", "add", "10.0.0.1").returncode == 1
 
 
-@pytest.mark.parametrize("args", [
-    ["nonsense"], ["o"], ["conn", "extra"], ["on", "--wait", "3"], ["off", "--wait", "x"],
-    ["off", "--wait", "-1"], ["off", "--wait", "99999999999999999999"], ["off", "--wait"],
-    ["--nonsense"], ["local"], ["local", "add"], ["local", "put", "10.0.0.1"],
-    ["local", "add", "10.0.0.1/33"], ["local", "add", "10.0.0.1/"], ["local", "add", "10.0.0"],
-    ["local", "add", "fd00::/129"], ["local", "add", "fd00::/-1"], ["local", "add", "x" * 500],
-    ["help", "me"], [""]])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["nonsense"],
+        ["o"],
+        ["conn", "extra"],
+        ["on", "--wait", "3"],
+        ["off", "--wait", "x"],
+        ["off", "--wait", "-1"],
+        ["off", "--wait", "99999999999999999999"],
+        ["off", "--wait"],
+        ["--nonsense"],
+        ["local"],
+        ["local", "add"],
+        ["local", "put", "10.0.0.1"],
+        ["local", "add", "10.0.0.1/33"],
+        ["local", "add", "10.0.0.1/"],
+        ["local", "add", "10.0.0"],
+        ["local", "add", "fd00::/129"],
+        ["local", "add", "fd00::/-1"],
+        ["local", "add", "x" * 500],
+        ["help", "me"],
+        [""],
+    ],
+)
 def test_usage(xway, args):
     done = xway(*args)
     assert done.returncode == 2
@@ -147,8 +172,7 @@ def test_off_waits(xway):
     assert done.returncode == 0
     assert "modprobe -r xway" in done.stdout
     assert 0.3 < time.monotonic() - begin < 5
-    assert json.loads(xway("off", "-j", FAKE_CONNS=1).stdout) == {
-        "on": False, "held": 0, "holders": []}
+    assert json.loads(xway("off", "-j", FAKE_CONNS=1).stdout) == {"on": False, "held": 0, "holders": []}
 
 
 def test_off_tells_who_holds(xway):
@@ -160,8 +184,7 @@ def test_off_tells_who_holds(xway):
         assert done.returncode == 3
         assert done.stderr == "xway: off, but 2 connections still held:\n"
         assert f"socket {inode}, 10.0.0.1:40000 10.0.0.1:80, peer xen:7, open\n" in done.stdout
-        assert re.search(rf"process {os.getpid()} \(.+\), descriptor {held.fileno()}\n",
-                         done.stdout)
+        assert re.search(rf"process {os.getpid()} \(.+\), descriptor {held.fileno()}\n", done.stdout)
         assert "no process: it is closed" in done.stdout
 
         done = xway("off", "--wait", "0", "-j", FAKE_CONNS=1, FAKE_STUCK=1, FAKE_INODE=inode)
@@ -169,14 +192,18 @@ def test_off_tells_who_holds(xway):
         off = json.loads(done.stdout)
         assert off["held"] == 1
         assert {"pid": os.getpid(), "fd": held.fileno()}.items() <= (
-            off["holders"][0]["processes"][0].items())
+            off["holders"][0]["processes"][0].items()
+        )
 
 
 def test_off_shows_progress(programs):
     terminal, its = pty.openpty()
-    off = subprocess.Popen([programs / "xway_test", "off", "--wait", "2"], stderr=its,
-                           stdout=subprocess.DEVNULL,
-                           env={**os.environ, "FAKE_CONNS": "1", "FAKE_STUCK": "1"})
+    off = subprocess.Popen(
+        [programs / "xway_test", "off", "--wait", "2"],
+        stderr=its,
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "FAKE_CONNS": "1", "FAKE_STUCK": "1"},
+    )
     os.close(its)
     shown = b""
     while True:

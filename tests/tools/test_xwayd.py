@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """xwayd against a XenStore in memory, with the address and undefined behaviour sanitizers."""
+
 import pathlib
 import re
 
@@ -11,8 +12,9 @@ SCENARIOS = re.findall(r"\bTEST\((\w+)\)", (HERE / "engine_test.c").read_text())
 
 def test_all_are_listed(programs, run):
     assert run(programs / "engine_test").stdout.split() == SCENARIOS
-    assert len(SCENARIOS) == len(re.findall(r"^static void test_", (
-        HERE / "engine_test.c").read_text(), re.M))
+    assert len(SCENARIOS) == len(
+        re.findall(r"^static void test_", (HERE / "engine_test.c").read_text(), re.M)
+    )
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -33,8 +35,7 @@ def test_hostile_offers_are_logged_rarely(programs, run):
 
 def test_conflict_is_logged(programs, run):
     log = run(programs / "engine_test", "conflict").stderr
-    assert ("address 10.0.0.9 is claimed by domain 2 (b) and domain 3 (c): given to neither"
-            in log)
+    assert "address 10.0.0.9 is claimed by domain 2 (b) and domain 3 (c): given to neither" in log
 
 
 @pytest.mark.parametrize("seed", range(1, 6))

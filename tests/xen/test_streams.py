@@ -27,7 +27,7 @@ def ends(machine: Machine) -> Iterator[Ends]:
     for guest in (g1, g2):
         guest.run(
             "modprobe xway; xway on; for i in $(seq 400); do"
-            " xway -j peer | grep -q '\"state\": *\"up\"' && exit 0; sleep 0.1; done; xway peer; exit 1"
+            ' xway -j peer | grep -q \'"state": *"up"\' && exit 0; sleep 0.1; done; xway peer; exit 1'
         )
     ends = Ends(g1, g2, g1.ip4)
     ends.put()
@@ -60,9 +60,7 @@ def test_event_loops(ends: Ends, family: str, passive: str, active: str) -> None
 def test_one_after_another_and_at_once(ends: Ends) -> None:
     with traffic.measured(ends) as moved:
         ends.stream(size=30000, conns=1000, at_once=1, max=4000, settle=20, timeout=600)
-        ends.stream(
-            passive="poll", active="epoll", size=30000, conns=500, at_once=500, max=4000, settle=1000
-        )
+        ends.stream(passive="poll", active="epoll", size=30000, conns=500, at_once=500, max=4000, settle=1000)
     assert moved.active["channels"] == moved.passive["channels"] == 1500, moved
 
 
@@ -87,14 +85,14 @@ def test_module_unloads_and_comes_back(ends: Ends) -> None:
     assert not ends.active.run("grep -w ^xway /proc/modules", check=False).stdout
     ends.passive.run(
         "for i in $(seq 200); do"
-        " xway -j peer | grep -q '\"state\": *\"up\"' || exit 0; sleep 0.1; done; xway peer; exit 1"
+        ' xway -j peer | grep -q \'"state": *"up"\' || exit 0; sleep 0.1; done; xway peer; exit 1'
     )
     ends.stream(size=MIB, conns=2)  # by TCP
     ends.active.run("modprobe xway")
     for guest in (ends.active, ends.passive):
         guest.run(
             "for i in $(seq 400); do"
-            " xway -j peer | grep -q '\"state\": *\"up\"' && exit 0; sleep 0.1; done; xway peer; exit 1"
+            ' xway -j peer | grep -q \'"state": *"up"\' && exit 0; sleep 0.1; done; xway peer; exit 1'
         )
     with traffic.measured(ends) as moved:
         ends.stream(size=4 * MIB)

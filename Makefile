@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+#   make              build the module for the rig's kernels, xwayd and xway
+#   make demo         boot a real Xen and compare the ways between two guests
+#   make check        all tests; or a part: check-unit check-tools check-plain check-xen
+#   make deb          Debian packages, in build/deb
+#
+# What a test needs and is not there is installed with apt-get if we are root.
+
+PYTHON := /usr/bin/python3
+PYTEST := $(PYTHON) -m pytest -q --durations=5
+PACKAGES := gcc libc6-dev python3-pytest libxen-dev libmnl-dev libjansson-dev pkg-config
+
+all: packages
+	rig/rig build
+
+packages:
+	@missing=$$(dpkg-query -W -f '$${db:Status-Abbrev}$${Package}\n' $(PACKAGES) 2>/dev/null | \
+		sed -n 's/^ii //p' | sort | comm -13 - \
+		$$(t=$$(mktemp); printf '%s\n' $(PACKAGES) | sort >$$t; echo $$t)); \
+	[ -z "$$missing" ] && exit 0; \
+	if [ "$$(id -u)" = 0 ]; then \
+		echo "installing" $$missing; apt-get install -y -qq $$missing >/dev/null; \
+	else \
+		echo "packages are missing: apt-get install" $$missing >&2; exit 1; \
+	fi
+
+demo: packages
+	bench/demo
+
+check: check-unit check-tools check-plain check-xen
+
+check-unit: packages
+	$(MAKE) -C tests/unit check
+
+check-tools: packages
+	$(PYTEST) tests/tools
+
+check-plain: packages
+	$(PYTEST) tests/plain
+
+check-xen: packages
+	$(PYTEST) tests/xen
+
+deb:
+	debian/build
+
+clean:
+	rm -rf build
+
+.PHONY: all packages demo check check-unit check-tools check-plain check-xen deb clean
