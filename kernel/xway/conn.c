@@ -12,6 +12,8 @@
  * table (until the channel ends), each queued work, each call inside. The
  * connection holds its link and the module.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/delay.h>
 #include <linux/jhash.h>
 #include <linux/nospec.h>
@@ -360,30 +362,29 @@ static void chan_flag(struct xway_conn *conn, u32 flag)
 static int chan_make(struct xway_conn *conn)
 {
 	struct xway_link *link = conn->link;
-	u32 kib, i;
+	u32 kib, pages, i;
 	int err;
 
 	lockdep_assert_held(&link->lock);
 	kib = xway_arena_roomy(link) ? ring_kib : ring_kib_min;
-	conn->ring_pages = clamp_t(u32, rounddown_pow_of_two(kib * 1024UL /
-							     PAGE_SIZE),
-				   1, XWAY_RING_PAGES_MAX);
-	conn->tx.pages = kcalloc(conn->ring_pages, sizeof(void *), GFP_KERNEL);
+	pages = kib * 1024 / PAGE_SIZE;
+	conn->tx.pages = kcalloc(pages, sizeof(void *), GFP_KERNEL);
 	if (!conn->tx.pages)
 		return -ENOMEM;
-	err = xway_arena_alloc(link, conn->ring_pages, &conn->ring_page);
+	err = xway_arena_alloc(link, pages, &conn->ring_page);
 	if (err)
 		goto err_pages;
 	err = xway_link_chan_add(link, conn);
 	if (err)
 		goto err_ring;
-	for (i = 0; i < conn->ring_pages; i++)
+	for (i = 0; i < pages; i++)
 		conn->tx.pages[i] = xway_arena_addr(link, conn->ring_page + i);
-	conn->tx.size = conn->ring_pages * PAGE_SIZE;
+	conn->tx.size = pages * PAGE_SIZE;
+	conn->ring_pages = pages;	/* now there is something to free */
 	return 0;
 
 err_ring:
-	xway_arena_free(link, conn->ring_page, conn->ring_pages);
+	xway_arena_free(link, conn->ring_page, pages);
 err_pages:
 	kfree(conn->tx.pages);
 	conn->tx.pages = NULL;
@@ -436,7 +437,7 @@ static int chan_map(struct xway_conn *conn, const struct xway_ctl *msg)
 	conn->rx_pages = msg->ring_pages;
 	conn->rx.size = msg->ring_pages * PAGE_SIZE;
 	conn->peer_id = msg->from;
-	conn->bell_last = 0;
+	conn->bell_last = link->bell_prod - XWAY_BELLS - 1;
 	rcu_assign_pointer(conn->peer,
 			   (const struct xway_chan_shm *)shm +
 			   array_index_nospec(msg->shm_slot,
@@ -620,6 +621,8 @@ static void ctl_decline(struct xway_conn *conn, const struct xway_ctl *msg)
 	xway_conn_return(conn, why[array_index_nospec(arg, ARRAY_SIZE(why))] ?:
 			       XWAY_R_UNKNOWN);
 	chan_free(conn);
+	/* A return asked for earlier has waited for this answer. */
+	conn_queue(conn);
 }
 
 /**
@@ -935,8 +938,21 @@ void xway_conn_leave(struct xway_link *link, bool dead)
 	}
 }
 
+static bool ring_kib_ok(const char *name, unsigned int kib)
+{
+	if (is_power_of_2(kib) && kib >= PAGE_SIZE / 1024 &&
+	    kib <= XWAY_RING_PAGES_MAX * (PAGE_SIZE / 1024))
+		return true;
+	pr_err("%s=%u: must be a power of two from %lu to %lu\n", name, kib,
+	       PAGE_SIZE / 1024, XWAY_RING_PAGES_MAX * (PAGE_SIZE / 1024));
+	return false;
+}
+
 int __init xway_conn_init(void)
 {
+	if (!ring_kib_ok("ring_kib", ring_kib) ||
+	    !ring_kib_ok("ring_kib_min", ring_kib_min))
+		return -EINVAL;
 	conn_cache = KMEM_CACHE(xway_conn, SLAB_ACCOUNT);
 	return conn_cache ? 0 : -ENOMEM;
 }

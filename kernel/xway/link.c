@@ -119,14 +119,18 @@ static void bell_run(struct tasklet_struct *t)
 	struct xway_header *own = link->arena.hdr;
 	const struct xway_header *peer;
 	u32 ids[BELL_BATCH], prod, n, i, budget = 8 * BELL_BATCH;
+	enum xway_link_state state;
+	bool scanned = false;
 	bool idle = true;
 
 	rcu_read_lock();
-	peer = READ_ONCE(link->view.hdr);
-	if (!peer || !own || link->broken ||
-	    READ_ONCE(link->state) == XWAY_LINK_DEAD)
+	/* An event can come before the view is whole: the state says it is. */
+	state = smp_load_acquire(&link->state);
+	if (state == XWAY_LINK_WAITING || state == XWAY_LINK_DEAD ||
+	    READ_ONCE(link->broken))
 		goto out;
-	if (READ_ONCE(link->state) == XWAY_LINK_CONNECTING)
+	peer = link->view.hdr;
+	if (state == XWAY_LINK_CONNECTING)
 		queue_work(xway_wq, &link->work);
 	xway_count(EVENTS_RECEIVED);
 	do {
@@ -156,11 +160,12 @@ static void bell_run(struct tasklet_struct *t)
 			budget -= n;
 		}
 		n = READ_ONCE(peer->bell_overflow);
-		if (n != link->bell_overflow_seen) {
+		if (n != link->bell_overflow_seen && !scanned) {
 			struct xway_conn *conn;
 			unsigned long id;
 
 			link->bell_overflow_seen = n;
+			scanned = true;
 			idle = false;
 			xa_for_each(&link->chans, id, conn)
 				xway_conn_event(conn);
@@ -215,6 +220,8 @@ static void flush_work_fn(struct work_struct *work)
 
 	mutex_lock(&link->lock);
 	ctl_flush(link);
+	if (list_empty(&link->ctl_queue))
+		queue_work(xway_wq, &link->work);
 	mutex_unlock(&link->lock);
 }
 
@@ -223,8 +230,8 @@ static void flush_work_fn(struct work_struct *work)
  * @link: the link, its mutex held
  * @msg: the message, copied
  *
- * Messages arrive in order. One that finds the ring full waits in a queue;
- * their number is bounded by that of the channels.
+ * Messages arrive in order. One that finds the ring full waits in a queue,
+ * which holds at most one message a channel and one answer.
  */
 void xway_link_ctl_send(struct xway_link *link, const struct xway_ctl *msg)
 {
@@ -252,7 +259,10 @@ static void ctl_run(struct xway_link *link)
 		link_broken(link);
 		return;
 	}
-	while (link->ctl_cons != prod) {
+	/* While our answers find no room the peer's questions wait, so that it
+	 * cannot make the queue grow: it drains first, see ctl_flush().
+	 */
+	while (link->ctl_cons != prod && list_empty(&link->ctl_queue)) {
 		/* Copied once; what is checked is what is used. */
 		memcpy(&msg, &link->view.ctl[link->ctl_cons % XWAY_CTLS],
 		       sizeof(msg));
@@ -274,10 +284,11 @@ static void link_work(struct work_struct *work)
 	mutex_lock(&link->lock);
 	if (link->state == XWAY_LINK_CONNECTING)
 		xway_link_check_up(link);
+	ctl_flush(link);
 	if (link->state == XWAY_LINK_UP || link->state == XWAY_LINK_CLOSING)
 		ctl_run(link);
-	ctl_flush(link);
-	closing = link->state == XWAY_LINK_UP &&
+	closing = (link->state == XWAY_LINK_UP ||
+		   link->state == XWAY_LINK_CONNECTING) &&
 		  (link->broken || READ_ONCE(link->view.hdr->state) ==
 				   XWAY_ARENA_CLOSING);
 	mutex_unlock(&link->lock);
@@ -427,7 +438,8 @@ int xway_link_map(struct xway_link *link, u32 ref, u64 nonce)
 	WRITE_ONCE(link->arena.hdr->peer_nonce, nonce);
 	virt_store_release(&link->arena.hdr->state, XWAY_ARENA_UP);
 	virt_mb();
-	WRITE_ONCE(link->state, XWAY_LINK_CONNECTING);
+	/* The view is whole: pairs with bell_run(). */
+	smp_store_release(&link->state, XWAY_LINK_CONNECTING);
 	link->tp->notify(link);
 	xway_link_check_up(link);
 	return 0;

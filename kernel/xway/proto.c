@@ -324,7 +324,7 @@ static int do_recvmsg(struct xway_conn *conn, struct sock *sk,
 		if (ret > 0 && (msg->msg_get_inq || tcp_sk(sk)->recvmsg_inq) &&
 		    (copied + ret == len || (flags & MSG_PEEK)))
 			rx_inq(conn, sk, msg);
-		if (ret >= 0)
+		if (ret >= 0 || ret == -EAGAIN)
 			rx_finish(conn, sk);
 		mutex_unlock(&conn->rx.lock);
 
@@ -384,6 +384,8 @@ static int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len,
 	int ret;
 
 	if (!conn) {
+		if (!(flags & MSG_DONTWAIT) && restart())
+			return -ERESTARTSYS;
 		stray_enter();
 		ret = base_of(sk)->recvmsg(sk, msg, len, flags, addr_len);
 		stray_leave();
@@ -578,6 +580,8 @@ static int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 	int ret;
 
 	if (!conn) {
+		if (!(msg->msg_flags & MSG_DONTWAIT) && restart())
+			return -ERESTARTSYS;
 		stray_enter();
 		ret = base_of(sk)->sendmsg(sk, msg, size);
 		stray_leave();

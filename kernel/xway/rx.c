@@ -37,7 +37,7 @@ void xway_rx_update(struct xway_conn *conn)
 	peer = rcu_dereference(conn->peer);
 	if (peer && !rx->spilled) {
 		gen = virt_load_acquire(&peer->gen);
-		if (gen - rx->gen > 2) {
+		if (gen - rx->gen > 2 || (s32)(gen - rx->seen) < 0) {
 			xway_conn_bad(conn);
 			gen = rx->seen;
 		}

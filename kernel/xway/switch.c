@@ -10,6 +10,8 @@
  *
  * This file is the only writer of sk_prot, sock->ops and the ULP slot.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/tcp.h>
 #include <linux/tracepoint.h>
 #include <net/ipv6.h>
@@ -52,7 +54,8 @@ static struct tcp_ulp_ops xway_ulp = {
 struct xway_conn *xway_switch_conn_rcu(const struct sock *sk)
 {
 	const struct inet_connection_sock *icsk = inet_csk(sk);
-	struct xway_conn *conn = READ_ONCE(*(void **)&icsk->icsk_ulp_data);
+	struct xway_conn *conn =
+		READ_ONCE(*(void *__force *)&icsk->icsk_ulp_data);
 
 	/* Data before owner: a new owner's data is never taken for ours,
 	 * because the slot is emptied owner first.
@@ -127,6 +130,8 @@ static enum xway_reason refusal(const struct sock *sk)
 		return XWAY_R_KERNEL;
 	if (rcu_access_pointer(sk->sk_filter))
 		return XWAY_R_FILTER;
+	if (READ_ONCE(sk->sk_rcvlowat) > 1)
+		return XWAY_R_OPTION;
 	return XWAY_R_NONE;
 }
 
@@ -160,7 +165,7 @@ static void attach(struct sock *sk, bool active)
 		goto out;
 	}
 	conn->base_prot = base;
-	WRITE_ONCE(icsk->icsk_ulp_data, conn);
+	WRITE_ONCE(*(void *__force *)&icsk->icsk_ulp_data, conn);
 	smp_wmb();	/* pairs with xway_switch_conn_rcu() */
 	WRITE_ONCE(icsk->icsk_ulp_ops, &xway_ulp);
 	WRITE_ONCE(sk->sk_prot, xway_proto_of(sk));

@@ -91,6 +91,7 @@ void xway_tx_to_tcp(struct xway_conn *conn, struct sock *sk)
 		return;
 	tx_mark(conn, sk);
 	xway_count(TO_TCP);
+	virt_mb();	/* the mark before the question whether a post is due */
 	rcu_read_lock();
 	xway_link_bell(conn->link, conn->peer_id, &conn->bell_last);
 	rcu_read_unlock();

@@ -7,6 +7,8 @@
  * is listed true: everything here that sleeps runs in it, or in the freeze of
  * a platform device, which the suspend of a Xen guest calls.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/inet.h>
 #include <linux/mm.h>
 #include <linux/platform_device.h>
@@ -223,6 +225,19 @@ static int port_join(struct xen_peer *p, evtchn_port_t remote)
 	return err ?: port_bind(p, op.local_port);
 }
 
+static void port_close(struct xen_peer *p)
+{
+	int irq = p->irq;
+
+	p->irq = 0;
+	if (irq) {
+		unbind_from_irqhandler(irq, p);
+		tasklet_kill(&p->link->bell_task);
+	}
+	atomic_set(&p->eoi_irq, 0);
+	p->port = 0;
+}
+
 /* ---- offers ---- */
 
 static void path_of(char *buf, size_t size, const char *dir, domid_t domid)
@@ -288,7 +303,6 @@ static int take_offer(struct xen_peer *p, const char *text)
 		sync_soon(0);
 		return 0;
 	}
-	p->seen_nonce = nonce;
 	if (own_domid > p->domid && !p->irq) {
 		err = port_join(p, port);
 		if (err)
@@ -297,23 +311,20 @@ static int take_offer(struct xen_peer *p, const char *text)
 	mutex_lock(&link->lock);
 	err = xway_link_map(link, ref, nonce);
 	mutex_unlock(&link->lock);
-	return err;
+	/* Try again what may pass; its next offer may name another port. */
+	if (err && own_domid > p->domid)
+		port_close(p);
+	if (!err || err == -EPROTO)
+		p->seen_nonce = nonce;
+	return err == -EPROTO ? 0 : err;
 }
 
 static void withdraw(struct xen_peer *p, bool dead, bool store)
 {
 	char name[16];
-	int irq;
 
 	xway_link_down(p->link, dead);
-	irq = p->irq;
-	p->irq = 0;
-	if (irq) {
-		unbind_from_irqhandler(irq, p);
-		tasklet_kill(&p->link->bell_task);
-	}
-	atomic_set(&p->eoi_irq, 0);
-	p->port = 0;
+	port_close(p);
 	if (p->offered && store) {
 		snprintf(name, sizeof(name), "%u", p->domid);
 		xenbus_rm(XBT_NIL, "data/xway", name);
@@ -457,8 +468,13 @@ static void read_peers(void)
 			continue;
 		path_of(path, sizeof(path), "xway/peer", domid);
 		value = xenbus_read(XBT_NIL, path, "", &len);
-		if (!IS_ERR(value))
+		if (!IS_ERR(value)) {
 			peer_update(domid, value);
+		} else if (PTR_ERR(value) != -ENOENT) {
+			p = peer_find(domid);
+			if (p)
+				p->listed = true;	/* no news */
+		}
 	}
 	kfree(dir);
 	list_for_each_entry_safe(p, next, &peers, node)

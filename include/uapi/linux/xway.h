@@ -27,7 +27,7 @@
  *
  * XWAY_CMD_GET_PEER (dump): one message for each peer
  *
- *     XWAY_A_PEER_NAME		string, "xen:7" or "local:0"
+ *     XWAY_A_PEER_NAME		string, "xen:7" or "local:active"
  *     XWAY_A_PEER_STATE	string: "waiting", "connecting", "up",
  *				"closing"
  *     XWAY_A_PEER_ADDR		nested, any number; each holds

@@ -1,0 +1,144 @@
+"""Domains come, go, are saved and restored; the policy changes; xwayd restarts."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from rig.guest import Guest
+from rig.machine import Machine
+from tests import traffic
+from tests.traffic import Ends
+
+MIB = 1 << 20
+
+pytestmark = [pytest.mark.rig(type="pv", kernel="6.12"), pytest.mark.rig(type="pvh", kernel="6.1")]
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not in {seconds} s: {what}"
+        time.sleep(0.2)
+
+
+def linked(guest: Guest) -> bool:
+    return any(p["peer"].startswith("xen:") and p["state"] == "up" for p in traffic.xway(guest, "peer"))
+
+
+@pytest.fixture
+def ends(machine: Machine) -> Iterator[Ends]:
+    g1, g2 = machine.guest("g1"), machine.guest("g2")
+    for guest in (g1, g2):
+        guest.run("modprobe xway; xway on")
+        until(lambda guest=guest: linked(guest), f"link of {guest.name}")
+    ends = Ends(g1, g2, g1.ip4)
+    ends.put()
+    yield ends
+
+
+TALK = r"""
+import hashlib, socket, sys, threading, time
+role, host, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+if role == "listen":
+    c, _ = socket.create_server((host, 6100), reuse_port=True).accept()
+else:
+    c = socket.create_connection((host, 6100))
+sent, got = hashlib.sha256(), hashlib.sha256()
+def send():
+    block, end, n = bytes(range(256)) * 64, time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        part = block[n % 256 : n % 256 + 1 + n % 16000]
+        c.sendall(part)
+        sent.update(part)
+        n += 1
+        if n % 8 == 0: time.sleep(0.02)
+    c.shutdown(socket.SHUT_WR)
+t = threading.Thread(target=send)
+t.start()
+total = 0
+try:
+    while True:
+        b = c.recv(65536)
+        if not b: break
+        got.update(b)
+        total += len(b)
+    t.join()
+    print(total, sent.hexdigest(), got.hexdigest())
+except OSError as e:
+    print("error", e.errno, flush=True)
+"""
+
+
+def talk(ends: Ends, seconds: float) -> tuple:
+    """Both ends send for some time; returns the two programs."""
+    for guest in (ends.passive, ends.active):
+        guest.write("/tmp/talk.py", TALK)
+    a = ends.passive.start(f"exec python3 /tmp/talk.py listen {ends.address} {seconds}")
+    ends.passive.run("for i in $(seq 100); do ss -Hltn sport = :6100 | grep -q . && exit 0; sleep 0.1; done; exit 1")
+    b = ends.active.start(f"exec python3 /tmp/talk.py connect {ends.address} {seconds}")
+    until(
+        lambda: any(c["tx"] == c["rx"] == "ring" for c in traffic.xway(ends.active, "conn")),
+        "the connection on the ring",
+    )
+    return a, b
+
+
+def same(a, b, seconds: float) -> None:
+    one, two = a.wait(seconds), b.wait(seconds)
+    _, sent1, got1 = one.stdout.split()
+    _, sent2, got2 = two.stdout.split()
+    assert sent1 == got2 and sent2 == got1, (one, two)
+
+
+def test_xwayd_restarts_unnoticed(machine: Machine, ends: Ends) -> None:
+    a, b = talk(ends, 6)
+    machine.dom0.run("pkill -x xwayd; sleep 0.5; setsid xwayd >/tmp/xwayd.again 2>&1 </dev/null &")
+    same(a, b, 60)
+    assert linked(ends.active) and linked(ends.passive)
+    down = traffic.counters(ends.active)["links_down"]
+    time.sleep(1)
+    assert traffic.counters(ends.active)["links_down"] == down
+
+
+def test_save_and_restore(machine: Machine, ends: Ends) -> None:
+    """The connection outlives its guest's image: it goes back to TCP and on."""
+    if machine.config.type == "pvh":
+        pytest.skip("xl restore of PVH guests is slow here; live migration covers it")
+    a, b = talk(ends, 25)
+    machine.dom0.run("xl save g1 /tmp/g1.image && xl restore /tmp/g1.image", timeout=300)
+    same(a, b, 200)
+    until(lambda: linked(ends.active) and linked(ends.passive), "the links again")
+    with traffic.measured(ends) as moved:
+        ends.stream(size=4 * MIB)
+    assert moved.ring_share() > 0.5
+
+
+def test_live_migration(machine: Machine, ends: Ends) -> None:
+    if machine.config.type == "pv":
+        pytest.skip("Debian's Xen cannot migrate PV guests live: it has no shadow paging")
+    a, b = talk(ends, 60)
+    machine.dom0.run('xl migrate -s "" g1 "xl migrate-receive"', timeout=400)
+    same(a, b, 300)
+    until(lambda: linked(ends.active) and linked(ends.passive), "the links again")
+    with traffic.measured(ends) as moved:
+        ends.stream(size=4 * MIB)
+    assert moved.ring_share() > 0.5
+
+
+def test_peer_destroyed(machine: Machine, ends: Ends) -> None:
+    """Its connections end with a reset, nothing of it stays mapped, a new one links up."""
+    _, b = talk(ends, 300)
+    machine.destroy_guest("g1")
+    done = b.wait(60)
+    assert done.stdout.split()[0] == "error", done
+    until(lambda: not linked(ends.active), "the link gone")
+    traffic.settled(ends.active)
+    assert traffic.xway(ends.active, "show")["unrevoked"] == 0
+    machine.start_guest("g1")
+    again = Ends(machine.guest("g1"), ends.active, ends.address)
+    until(lambda: linked(again.active) and linked(again.passive), "the new link")
+    again.put()
+    with traffic.measured(again) as moved:
+        again.stream(size=4 * MIB)
+    assert moved.ring_share() > 0.5
