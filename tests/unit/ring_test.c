@@ -470,11 +470,27 @@ static void meet(struct litmus *l, int me, u32 round)
 			sched_yield();
 }
 
+/* Beside each other, not one after the other: one processor each. */
+static void place(int me)
+{
+	cpu_set_t all, mine;
+	int cpu;
+
+	CHECK(!sched_getaffinity(getpid(), sizeof(all), &all), "affinity");
+	CPU_ZERO(&mine);
+	for (cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &all) && me-- == 0)
+			CPU_SET(cpu, &mine);
+	if (CPU_COUNT(&mine))
+		pthread_setaffinity_np(pthread_self(), sizeof(mine), &mine);
+}
+
 static void *litmus_writer(void *arg)
 {
 	struct litmus *l = arg;
 	u32 i, j;
 
+	place(0);
 	for (i = 0; i < l->rounds; i++) {
 		/* Loads that hit the cache overtake stores that do not. */
 		ring_load(&l->want);
@@ -491,6 +507,7 @@ static void *litmus_reader(void *arg)
 	struct litmus *l = arg;
 	u32 i, j;
 
+	place(1);
 	for (i = 0; i < l->rounds; i++) {
 		ring_load(&l->prod);
 		meet(l, 1, i + 1);
