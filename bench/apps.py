@@ -1,0 +1,265 @@
+"""Applications as the distribution ships them, between the two guests."""
+
+import csv
+import json
+import re
+from abc import ABC, abstractmethod
+
+from bench.pair import NETFRONT, RING_SHARE, XWAY, Pair
+from bench.results import Metric, Results
+from rig.errors import RigError
+from rig.guest import Guest
+
+FOLDER = "/tmp/bench"  # in tmpfs
+POSTGRES_CONF = """listen_addresses = '*'
+shared_buffers = 48MB
+fsync = off
+full_page_writes = off
+autovacuum = off
+jit = off
+"""
+ENOUGH = 100_000  # bytes, from which on the part that went by ring is asserted
+
+
+class App(ABC):
+    """A server in one guest and a client in the other."""
+
+    name: str
+    metrics: tuple[Metric, ...]
+
+    def __init__(self, pair: Pair, quick: bool) -> None:
+        self.pair = pair
+        self.quick = quick
+        self.host = pair.server.ip4
+        self.seconds = 1 if quick or pair.slow > 1 else 2
+
+    @abstractmethod
+    def start(self, server: Guest, client: Guest) -> None:
+        """Start the server and prepare what the client needs."""
+
+    @abstractmethod
+    def run(self, client: Guest) -> dict[str, float]:
+        """Run the client once; return the figures by the metrics' names."""
+
+    def client(self, words: list[str]) -> str:
+        """Run a command of the client and return its output."""
+        env = {"LC_ALL": "C", "HOME": "/root"}
+        return self.pair.client.run(words, timeout=60 * self.pair.slow, env=env).stdout
+
+
+def _find(pattern: str, text: str) -> str:
+    found = re.search(pattern, text)
+    if not found:
+        raise RigError(f"no {pattern!r} in what it printed:\n{text[-1000:]}")
+    return found.group(1)
+
+
+class Iperf(App):
+    """iperf3: a stream of large writes."""
+
+    name = "iperf3"
+    metrics = (Metric("iperf3", "Mbit/s", True, "iperf3 -t 2, at the receiver"),)
+
+    def start(self, server: Guest, client: Guest) -> None:
+        """Start it."""
+        server.run(["iperf3", "-s", "-D"])
+
+    def run(self, client: Guest) -> dict[str, float]:
+        """Run it."""
+        output = json.loads(self.client(["iperf3", "-c", self.host, "-t", str(self.seconds), "-J"]))
+        return {"iperf3": output["end"]["sum_received"]["bits_per_second"] / 1e6}
+
+
+class Sockperf(App):
+    """sockperf: ping-pong over TCP."""
+
+    name = "sockperf"
+    metrics = (Metric("sockperf ping-pong", "µs one way", False, "sockperf ping-pong --tcp, 64 bytes"),)
+
+    def start(self, server: Guest, client: Guest) -> None:
+        """Start it."""
+        server.start(["sockperf", "server", "--tcp", "-i", self.host, "-p", "11111"])
+
+    def run(self, client: Guest) -> dict[str, float]:
+        """Run it."""
+        words = ["sockperf", "ping-pong", "--tcp", "-i", self.host, "-p", "11111", "-m", "64"]
+        output = self.client([*words, "-t", "2"])  # of 1 s it finds nothing valid
+        return {"sockperf ping-pong": float(_find(r"Latency is ([\d.]+) usec", output))}
+
+
+class Scp(App):
+    """scp: encrypted copying of a file."""
+
+    name = "scp"
+    metrics = (
+        Metric("scp", "Mbit/s", True, "8 MiB, tmpfs to tmpfs, key exchange included, aes128-ctr, umac-64"),
+    )
+
+    def start(self, server: Guest, client: Guest) -> None:
+        """Make keys and start sshd."""
+        config = f"""Port 2222
+HostKey {FOLDER}/host_key
+AuthorizedKeysFile {FOLDER}/authorized_keys
+PidFile none
+PermitRootLogin prohibit-password
+StrictModes no
+UsePAM no
+UseDNS no
+Subsystem sftp internal-sftp
+"""
+        client.run(f"ssh-keygen -q -t ed25519 -N '' -f {FOLDER}/key")
+        server.run(f"ssh-keygen -q -t ed25519 -N '' -f {FOLDER}/host_key")
+        server.write(f"{FOLDER}/authorized_keys", client.read(f"{FOLDER}/key.pub"), mode=0o600)
+        server.write(f"{FOLDER}/sshd_config", config)
+        server.run(f"/usr/sbin/sshd -f {FOLDER}/sshd_config")
+        client.run(f"head -c 8M /dev/urandom >{FOLDER}/file")
+
+    def run(self, client: Guest) -> dict[str, float]:
+        """Copy the file."""
+        options = ["StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR"]
+        options += ["Ciphers=aes128-ctr", "MACs=umac-64@openssh.com", f"IdentityFile={FOLDER}/key"]
+        words = ["xbench", "time", "scp", "-q", "-P", "2222"]
+        for option in options:
+            words += ["-o", option]
+        output = self.client([*words, f"{FOLDER}/file", f"{self.host}:{FOLDER}/copy"])
+        return {"scp": 8 * 8.388608 / float(json.loads(output.splitlines()[-1])["seconds"])}
+
+
+class Wget(App):
+    """wget from nginx."""
+
+    name = "wget"
+    metrics = (Metric("wget from nginx", "Mbit/s", True, "32 MiB in tmpfs, to /dev/null, wget's own rate"),)
+
+    def start(self, server: Guest, client: Guest) -> None:
+        """Start nginx."""
+        config = f"""worker_processes 1;
+pid {FOLDER}/nginx.pid;
+error_log {FOLDER}/nginx.log;
+events {{ }}
+http {{
+    sendfile on;
+    access_log off;
+    server {{ listen 8080; root {FOLDER}/www; }}
+}}
+"""
+        server.write(f"{FOLDER}/nginx.conf", config)
+        server.run(f"mkdir -p {FOLDER}/www; head -c 32M /dev/zero >{FOLDER}/www/file")
+        server.run(f"chmod -R a+rX {FOLDER}/www; nginx -c {FOLDER}/nginx.conf")
+
+    def run(self, client: Guest) -> dict[str, float]:
+        """Fetch the file."""
+        done = client.run(
+            ["wget", "--report-speed=bits", "-O", "/dev/null", f"http://{self.host}:8080/file"],
+            timeout=60 * self.pair.slow,
+            env={"LC_ALL": "C"},
+        )
+        rate = _find(r"\(([\d.]+ [KMG]?b)/s\) - .* saved \[33554432/33554432\]", done.stderr)
+        value, unit = rate.split()
+        return {"wget from nginx": float(value) * {"b": 1e-6, "Kb": 1e-3, "Mb": 1, "Gb": 1e3}[unit]}
+
+
+class Redis(App):
+    """redis-benchmark."""
+
+    name = "redis"
+    metrics = (
+        Metric("redis SET", "requests/s", True, "redis-benchmark -c 8 -d 64"),
+        Metric("redis GET", "requests/s", True, "redis-benchmark -c 8 -d 64"),
+        Metric("redis LRANGE 100", "requests/s", True, "redis-benchmark -c 8 -d 64"),
+    )
+
+    def start(self, server: Guest, client: Guest) -> None:
+        """Start redis."""
+        options = "--save '' --appendonly no --bind 0.0.0.0 --protected-mode no --daemonize yes"
+        server.run(f"redis-server {options} --dir {FOLDER}")
+
+    def run(self, client: Guest) -> dict[str, float]:
+        """Run it."""
+        words = ["redis-benchmark", "-h", self.host, "-t", "set,get,lrange_100", "-c", "8", "-d", "64"]
+        output = self.client([*words, "-n", "1000" if self.quick else "3000", "--csv"])
+        rates = {row[0]: float(row[1]) for row in csv.reader(output.splitlines()[1:])}
+        lrange = next(rate for name, rate in rates.items() if name.startswith("LRANGE_100"))
+        return {"redis SET": rates["SET"], "redis GET": rates["GET"], "redis LRANGE 100": lrange}
+
+
+class Pgbench(App):
+    """pgbench against PostgreSQL."""
+
+    name = "pgbench"
+    metrics = (
+        Metric("pgbench", "transactions/s", True, "pgbench -c 1, scale 1, fsync off"),
+        Metric("pgbench -S", "transactions/s", True, "pgbench -S -c 1, scale 1"),
+    )
+
+    def start(self, server: Guest, client: Guest) -> None:
+        """Start PostgreSQL on a cluster in tmpfs, and fill its tables."""
+        data, programs = f"{FOLDER}/pg", "/usr/lib/postgresql/15/bin"
+        server.write(f"{FOLDER}/postgresql.conf", POSTGRES_CONF)
+        server.run(
+            f"""set -e
+            if [ -e /var/lib/postgresql/15/main/PG_VERSION ]
+            then cp -a /var/lib/postgresql/15/main {data}
+            else install -d -o postgres -m 700 {data}
+                 runuser -u postgres -- {programs}/initdb -D {data} -N >/dev/null
+            fi
+            cp {FOLDER}/postgresql.conf {data}/
+            printf 'local all all trust\\nhost all all 10.77.0.0/24 trust\\n' >{data}/pg_hba.conf
+            : >{data}/pg_ident.conf
+            chown -R postgres:postgres {data}
+            cd /
+            runuser -u postgres -- {programs}/pg_ctl -D {data} -l {data}/log -w -t 120 start >/dev/null
+            runuser -u postgres -- pgbench -q -i -I dtGp -s 1 postgres""",
+            timeout=120 * self.pair.slow,
+        )
+
+    def run(self, client: Guest) -> dict[str, float]:
+        """Run both kinds of transactions."""
+        rates = {}
+        for name, options in (("pgbench", []), ("pgbench -S", ["-S"])):
+            words = ["pgbench", "-h", self.host, "-U", "postgres", "-n", *options]
+            output = self.client([*words, "-c", "1", "-T", str(self.seconds), "postgres"])
+            rates[name] = float(_find(r"tps = ([\d.]+)", output))
+        return rates
+
+
+APPS: tuple[type[App], ...] = (Iperf, Sockperf, Scp, Wget, Redis, Pgbench)
+
+
+def start(pair: Pair, quick: bool) -> list[App]:
+    """Start the servers; an application whose server does not start is left out."""
+    pair.both(lambda guest: guest.run(f"mkdir -p {FOLDER}; chmod 755 {FOLDER}"))
+    started = []
+    for kind in APPS:
+        app = kind(pair, quick)
+        try:
+            app.start(pair.server, pair.client)
+            started.append(app)
+        except RigError as error:
+            pair.problem(f"{kind.name} cannot be started: {error}")
+    return started
+
+
+def round(app: App, way: str, results: Results) -> str:
+    """Run an application one way and return a line about it."""
+    pair = app.pair
+    pair.go(way)
+    before = pair.bytes()
+    try:
+        values = app.run(pair.client)
+    except (RigError, KeyError, ValueError, StopIteration) as error:
+        pair.problem(f"{app.name} over {way}: {error!r}")
+        return f"{way:8} {app.name}: failed"
+    client, server = (now.since(then) for now, then in zip(pair.bytes(), before, strict=True))
+    ring = client.tx_ring + server.tx_ring
+    whole = ring + client.tx_tcp + server.tx_tcp
+    share = ring / whole if way == XWAY and whole else None
+    if way == NETFRONT and client.ring + server.ring:
+        pair.problem(f"{app.name}: rings carried bytes over netfront (g1 {client}, g2 {server})")
+    if way == XWAY and (share is None or (share < RING_SHARE and whole >= ENOUGH)):
+        part = "nothing" if share is None else f"only {share:.1%}"
+        pair.problem(f"{app.name}: {part} of {whole} bytes went by ring (g1 {client}, g2 {server})")
+    for metric in app.metrics:
+        results.add_app(metric, way, values[metric.name], share)
+    words = ",  ".join(f"{metric.name} {values[metric.name]:.4g} {metric.unit}" for metric in app.metrics)
+    return f"{way:8} {words}" + ("" if share is None else f"  ({share:.1%} of {whole:,} bytes by ring)")

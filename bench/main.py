@@ -1,0 +1,140 @@
+"""The command `bench/demo`: boots, measures, prints a table and draws the picture."""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench import apps, micro, programs
+from bench.pair import NETFRONT, XWAY, Pair
+from bench.results import Results
+from rig import host, image, machine
+from rig.errors import RigError
+from rig.paths import BUILD
+
+PACKAGES = ("gcc", "libc6-dev", "libxen-dev", "python3-matplotlib", "fonts-dejavu-core")
+SIZES = (1, 64, 1024, 2048, 16384, 65536)
+QUICK_SIZES = (1, 64, 2048, 65536)
+
+
+def _plan(quick: bool, clock: str) -> micro.Plan:
+    if clock == "instructions":  # figures repeat: one short round does
+        return micro.Plan(QUICK_SIZES if quick else SIZES, 1, 100, 60, 40)
+    if quick:
+        return micro.Plan(QUICK_SIZES, 3, 300, 200, 100)
+    return micro.Plan(SIZES, 3, 700, 500, 250)
+
+
+class Progress:
+    """Lines on standard error with the time since the start."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+
+    def __call__(self, text: str) -> None:
+        """Print a line."""
+        print(f"demo {time.monotonic() - self._start:4.0f} s  {text}", file=sys.stderr, flush=True)
+
+
+def _about(rig: machine.Machine, plan: micro.Plan) -> dict[str, object]:
+    config = rig.config
+    xen = rig.dom0.run(["xl", "info", "xen_version"]).stdout.strip()
+    return {
+        "type": config.type,
+        "kernel": rig.guest("g1").run(["uname", "-r"]).stdout.strip(),
+        "xen": xen,
+        "clock": config.clock,
+        "accelerator": rig.accel,
+        "vcpus": config.vcpus,
+        "rounds": plan.rounds,
+        "host": {"cpus": os.cpu_count(), "machine": platform.machine()},
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def measure(rig: machine.Machine, arguments: argparse.Namespace, say: Progress) -> Results:
+    """Measure everything on a rig that is up."""
+    plan = _plan(arguments.quick, arguments.clock)
+    pair = Pair(rig)
+    results = Results(_about(rig, plan), micro.PATHS, problems=pair.problems)
+    made = programs.build()
+    pair.both(lambda guest: programs.install(guest, made))
+    tests = micro.Micro(pair, plan, results)
+    for number in range(plan.rounds):
+        for path in micro.PATHS:
+            for line in tests.round(path):
+                say(f"round {number + 1}/{plan.rounds}  {line}")
+    for line in tests.check():
+        say(line)
+    tests.stop()
+    if not arguments.no_apps:
+        started = apps.start(pair, arguments.quick)
+        rounds = 1 if arguments.quick else plan.rounds
+        for number in range(rounds):
+            for app in started:
+                for way in (NETFRONT, XWAY):
+                    say(f"round {number + 1}/{rounds}  {apps.round(app, way, results)}")
+    pair.problems += rig.check_logs()
+    return results
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="demo",
+        description="Boot a real Xen with two guests and measure TCP between them without and with XWAY.",
+    )
+    parser.add_argument("--type", choices=("pv", "pvh"), default="pv", help="type of the guests")
+    parser.add_argument("--kernel", choices=image.KERNELS, default="6.12", help="the guests' kernel")
+    parser.add_argument(
+        "--clock",
+        choices=("wall", "instructions"),
+        default="wall",
+        help="instructions: one guest instruction takes one nanosecond of guest time",
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer sizes, shorter runs")
+    parser.add_argument("--no-apps", action="store_true", help="leave the applications out")
+    parser.add_argument("--out", type=Path, default=BUILD / "demo", help="folder for results and picture")
+    parser.add_argument("--name", default="demo", help="name of the rig")
+    return parser
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do it all; return the exit status."""
+    say = Progress()
+    host.need_packages(PACKAGES)
+    from bench import plot  # here, as its package may just have been installed
+
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    config = machine.Config(type=arguments.type, kernel=arguments.kernel, clock=arguments.clock)
+    rig = machine.up(config, arguments.name, die_with_us=True)
+    try:
+        say(f"Xen is up with two {arguments.type} guests ({rig.accel}, {arguments.clock} clock)")
+        results = measure(rig, arguments, say)
+    finally:
+        rig.down()
+    text = json.dumps(results.to_json(), indent=1, ensure_ascii=False)
+    (arguments.out / "results.json").write_text(text + "\n")
+    print(f"\n{results.table()}\n")
+    for path in plot.draw(results, arguments.out):
+        print(f"picture: {path}")
+    print(f"numbers: {arguments.out / 'results.json'}")
+    for problem in results.problems:
+        print(f"demo: not as it should be: {problem}", file=sys.stderr)
+    say("done" if not results.problems else f"done, with {len(results.problems)} problems")
+    return 1 if results.problems else 0
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    arguments = _parser().parse_args(words)
+    try:
+        return run(arguments)
+    except RigError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130

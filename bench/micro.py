@@ -1,0 +1,144 @@
+"""Streams and request/response against the size of messages."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from bench.pair import NETFRONT, RING_SHARE, XWAY, Bytes, Pair
+from bench.results import Results, size_text
+from rig.errors import RigError
+
+UNIX, LOOPBACK, VCHAN = "unix", "loopback", "libvchan"
+PATHS = (NETFRONT, XWAY, UNIX, LOOPBACK, VCHAN)
+STREAM, RR = "stream", "rr"
+MODES = (STREAM, RR)
+FIGURE = {STREAM: "mbit", RR: "us"}
+PORT = "7100"
+CHECKED = {1: 20_000, 2048: 2_000_000, 65536: 8_000_000}  # size of messages: bytes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long is measured, in ms of guest time."""
+
+    sizes: tuple[int, ...]
+    rounds: int
+    stream_ms: int
+    rr_ms: int
+    warm_ms: int
+
+    def test(self, mode: str, size: int) -> list[str]:
+        """Return the words that tell the programs what to do."""
+        ms = self.stream_ms if mode == STREAM else self.rr_ms
+        return [mode, str(size), str(ms), str(self.warm_ms)]
+
+
+class Micro:
+    """The measurements of one boot."""
+
+    def __init__(self, pair: Pair, plan: Plan, results: Results) -> None:
+        self._pair = pair
+        self._plan = plan
+        self._results = results
+        self._vchans = 0
+        self._server = pair.server.start(["xbench", "serve", PORT])
+        self._ids = {
+            guest.name: pair.machine.dom0.run(["xl", "domid", guest.name]).stdout.strip()
+            for guest in (pair.client, pair.server)
+        }
+
+    def round(self, path: str) -> Iterator[str]:
+        """Measure every size one way; yield a line for each mode."""
+        if path in (NETFRONT, XWAY):
+            self._pair.go(path)
+        tests = [(mode, size) for mode in MODES for size in self._plan.sizes]
+        if path == VCHAN:
+            try:
+                lines = self._vchan([self._plan.test(mode, size) for mode, size in tests])
+                found = {(line["mode"], int(line["size"])): line for line in lines}
+            except RigError as error:
+                self._pair.problem(f"libvchan: {error}")
+                return
+        for mode in MODES:
+            words = []
+            for size in self._plan.sizes:
+                try:
+                    if path == VCHAN:
+                        value, share = float(found[mode, size][FIGURE[mode]]), None
+                    else:
+                        value, share = self._one(path, mode, size)
+                except RigError as error:
+                    self._pair.problem(f"{path}, {mode} of {size_text(size)}: {error}")
+                    continue
+                self._results.add_micro(mode, size, path, value, share)
+                words.append(f"{size_text(size)} {value:.3g}")
+            yield f"{path:8} {mode:6} {'Mbit/s' if mode == STREAM else 'µs    '}  {',  '.join(words)}"
+
+    def _one(self, path: str, mode: str, size: int) -> tuple[float, float | None]:
+        """Measure once; return the figure and, between guests, the part that went by ring."""
+        between = path in (NETFRONT, XWAY)
+        before = self._pair.bytes() if between else None
+        line = self._xbench(path, self._plan.test(mode, size))
+        share = None
+        if before:
+            client, server = (now.since(then) for now, then in zip(self._pair.bytes(), before, strict=True))
+            share = self._share(path, mode, size, int(line["sent"]), client, server)
+        return float(line[FIGURE[mode]]), share
+
+    def _share(self, path: str, mode: str, size: int, sent: int, client: Bytes, server: Bytes) -> float:
+        """Return the part of the payload that went by ring, and note if it is not what it should be."""
+        counts = [client.tx_ring, server.rx_ring]
+        if mode == RR:
+            counts += [server.tx_ring, client.rx_ring]
+        share = min(1.0, min(counts) / sent)
+        what = f"{path}, {mode} of {size_text(size)}"
+        if path == XWAY and share < RING_SHARE:
+            self._pair.problem(
+                f"{what}: only {share:.1%} of {sent} bytes went by ring (g1 {client}, g2 {server})"
+            )
+        if path == NETFRONT and client.ring + server.ring:
+            self._pair.problem(f"{what}: rings carried bytes (g1 {client}, g2 {server})")
+        return share
+
+    def _xbench(self, path: str, words: list[str]) -> dict[str, str]:
+        place = ["tcp", self._pair.server.ip4, PORT] if path in (NETFRONT, XWAY) else [path]
+        done = self._pair.client.run(["xbench", *place, *words], timeout=40 * self._pair.slow)
+        line: dict[str, str] = json.loads(done.stdout)
+        return line
+
+    def _vchan(self, tests: Iterable[list[str]]) -> list[dict[str, str]]:
+        """Run tests over one new libvchan."""
+        self._vchans += 1
+        place = f"data/bench-{self._vchans}"
+        serve = ["vchan", "serve", self._ids["g1"], place]
+        server = self._pair.server.start(serve)
+        words = [word for test in tests for word in test]
+        try:
+            done = self._pair.client.run(
+                ["vchan", "test", self._ids["g2"], place, *words], timeout=120 * self._pair.slow
+            )
+        except RigError as error:
+            raise RigError(f"{error}\nserver: {server.stderr().strip()}") from error
+        finally:
+            server.kill()
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def check(self) -> Iterator[str]:
+        """Send streams whose every byte is checked, over every path."""
+        for path in (UNIX, LOOPBACK, NETFRONT, XWAY):
+            if path in (NETFRONT, XWAY):
+                self._pair.go(path)
+            for size, count in CHECKED.items():
+                try:
+                    self._xbench(path, ["check", str(size), str(count)])
+                except RigError as error:
+                    self._pair.problem(f"{path}: payload was not right: {error}")
+        try:
+            self._vchan(["check", str(size), str(count)] for size, count in CHECKED.items())
+        except RigError as error:
+            self._pair.problem(f"libvchan: payload was not right: {error}")
+        yield f"payload compared byte for byte over {', '.join(PATHS)}"
+
+    def stop(self) -> None:
+        """End the server."""
+        self._server.kill()

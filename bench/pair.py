@@ -1,0 +1,81 @@
+"""Two guests between which is measured, and proof of the way the bytes went."""
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from rig.errors import RigError
+from rig.guest import Guest
+from rig.machine import Machine
+
+RING_SHARE = 0.95  # the least part of the payload that must go by ring, for a figure to count as XWAY's
+NETFRONT, XWAY = "netfront", "xway"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """What the module of one guest counted: bytes of the connections that it holds."""
+
+    tx_ring: int
+    tx_tcp: int
+    rx_ring: int
+    rx_tcp: int
+
+    def since(self, before: "Bytes") -> "Bytes":
+        """Return the difference."""
+        return Bytes(
+            self.tx_ring - before.tx_ring,
+            self.tx_tcp - before.tx_tcp,
+            self.rx_ring - before.rx_ring,
+            self.rx_tcp - before.rx_tcp,
+        )
+
+    @property
+    def ring(self) -> int:
+        """Bytes by ring, in and out."""
+        return self.tx_ring + self.rx_ring
+
+
+@dataclass
+class Pair:
+    """The guests g1, where clients run, and g2, where servers do."""
+
+    machine: Machine
+    problems: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.client = self.machine.guest("g1")
+        self.server = self.machine.guest("g2")
+        self.slow = 20.0 if self.machine.config.clock == "instructions" else 1.0
+
+    def both(self, work: Callable[[Guest], T]) -> tuple[T, T]:
+        """Do something in both guests at once."""
+        with ThreadPoolExecutor(2) as pool:
+            client, server = pool.submit(work, self.client), pool.submit(work, self.server)
+            return client.result(), server.result()
+
+    def go(self, way: str) -> None:
+        """Have connections made from now on go this way."""
+        word = "on" if way == XWAY else "off"
+        self.both(lambda guest: guest.run(["xway", word], timeout=60 * self.slow))
+
+    def bytes(self) -> tuple[Bytes, Bytes]:
+        """Return what was counted in both guests until now."""
+        return self.both(_bytes)
+
+    def problem(self, text: str) -> None:
+        """Note what is not as it should be; the demo goes on and fails at its end."""
+        self.problems.append(text)
+
+
+def _bytes(guest: Guest) -> Bytes:
+    counters = json.loads(guest.run(["xway", "-j", "stats"]).stdout)["stats"]
+    names = ("tx_ring_bytes", "tx_tcp_bytes", "rx_ring_bytes", "rx_tcp_bytes")
+    try:
+        return Bytes(*(int(counters[name]) for name in names))
+    except KeyError as error:
+        raise RigError(f"{guest.name}: xway stats has no counter {error}") from error

@@ -1,0 +1,162 @@
+"""The picture: bandwidth and latency against message size, and what applications gain."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+from matplotlib import pyplot as plt
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from bench.pair import NETFRONT, XWAY
+from bench.results import Results, number, size_text
+
+INK, FAINT, GRID = "#1f2933", "#5f6c7b", "#e4e8ee"
+STYLES: dict[str, dict[str, Any]] = {
+    XWAY: {"color": "#d7263d", "marker": "o", "lw": 2.8, "ms": 7, "zorder": 6},
+    NETFRONT: {"color": "#1b65a6", "marker": "s", "lw": 2.0, "ms": 6, "zorder": 5},
+    "unix": {"color": "#2a9d6f", "marker": "^", "lw": 1.5, "ms": 6, "zorder": 4},
+    "loopback": {"color": "#8a63b8", "marker": "D", "lw": 1.5, "ms": 5, "zorder": 3},
+    "libvchan": {"color": "#e0962b", "marker": "v", "lw": 1.5, "ms": 6, "zorder": 2},
+}
+TIMES = "\N{MULTIPLICATION SIGN}"
+WIDTH = 12.0  # inches
+TITLE = "TCP between two guests of one Xen host"
+NAMES = {
+    XWAY: "XWAY, guest to guest",
+    NETFRONT: "TCP over netfront, guest to guest",
+    "unix": "UNIX socket, one guest",
+    "loopback": "TCP loopback, one guest",
+    "libvchan": "libvchan, guest to guest (not sockets)",
+}
+RC = {
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "axes.edgecolor": "#a9b4c0",
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.titlesize": 12,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "text.color": INK,
+    "svg.hashsalt": "xway",
+}
+
+
+def draw(results: Results, folder: Path) -> list[Path]:
+    """Draw it into demo.png and demo.svg of a folder and return their paths."""
+    bars = [metric for metric in results.apps if results.gain(metric) is not None]
+    below = 1.25 + 0.4 * len(bars) if bars else 0.0  # inches
+    height = 6.5 + below
+    with plt.rc_context(RC):
+        figure = plt.figure(figsize=(WIDTH, height))
+
+        def axes(left: float, bottom: float, width: float, high: float) -> Any:
+            return figure.add_axes((left / WIDTH, bottom / height, width / WIDTH, high / height))
+
+        left = axes(0.85, below + 1.5, 4.95, 3.7)
+        _curves(left, results, "stream", "Bandwidth", "Mbit/s")
+        _curves(axes(6.8, below + 1.5, 4.95, 3.7), results, "rr", "Latency", "µs one way")
+        figure.legend(
+            *left.get_legend_handles_labels(),
+            loc="center",
+            bbox_to_anchor=(0.5, (below + 0.55) / height),
+            ncol=3,
+            frameon=False,
+        )
+        if bars:
+            _bars(axes(1.75, 0.45, WIDTH - 2.0, below - 0.95), results, bars)
+        head = height - 0.35
+        figure.text(0.3 / WIDTH, head / height, TITLE, fontsize=15, weight="bold", va="center")
+        figure.text(0.3 / WIDTH, (head - 0.3) / height, _conditions(results), color=FAINT, va="center")
+        paths = [folder / f"demo.{kind}" for kind in ("png", "svg")]
+        for path in paths:
+            figure.savefig(path, dpi=160, facecolor="white")
+        plt.close(figure)
+    return paths
+
+
+def _conditions(results: Results) -> str:
+    about = results.about
+    clock = (
+        "instruction clock: one instruction is one nanosecond"
+        if about["clock"] == "instructions"
+        else "wall clock"
+    )
+    if about["accelerator"] != "kvm":
+        clock += " of an emulated machine, read the ratios"
+    return (
+        f"Xen {about['xen']}, two {str(about['type']).upper()} guests with {about['vcpus']} vCPU each, "
+        f"Linux {about['kernel']}; {clock}"
+    )
+
+
+def _curves(axes: Any, results: Results, mode: str, title: str, unit: str) -> None:
+    sizes = results.sizes(mode)
+    for path in STYLES:
+        points = [(size, results.micro[mode, size].get(path)) for size in sizes]
+        xs = [size for size, series in points if series]
+        found = [series for _, series in points if series]
+        if not found:
+            continue
+        style = STYLES[path]
+        axes.plot(
+            xs, [one.median for one in found], label=NAMES[path], markeredgecolor="white", mew=0.9, **style
+        )
+        axes.fill_between(
+            xs,
+            [min(one.values) for one in found],
+            [max(one.values) for one in found],
+            color=style["color"],
+            alpha=0.13,
+            linewidth=0,
+        )
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(sizes, [size_text(size) for size in sizes])
+    crowded = [later / size < 4 for size, later in itertools.pairwise(sizes)]
+    for place, (label, close) in enumerate(zip(axes.get_xticklabels()[1:], crowded, strict=False)):
+        if close:  # 1 KiB and 2 KiB lie beside each other
+            axes.get_xticklabels()[place].set_ha("right")
+            label.set_ha("left")
+    axes.xaxis.set_minor_locator(NullLocator())
+    low, high = axes.get_ylim()
+    if high / low < 300:  # few powers of ten: mark what lies between them too
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.grid(True, which="major", color=GRID, lw=0.9)
+    axes.set_title(title)
+    axes.set_ylabel(f"{unit}, log scale")
+    axes.set_xlabel("size of a message, log scale")
+
+
+def _bars(axes: Any, results: Results, metrics: list[Any]) -> None:
+    gains = [results.gain(metric) or 0.0 for metric in metrics]
+    places = range(len(metrics))
+    axes.barh(places, gains, height=0.62, color=STYLES[XWAY]["color"], zorder=2)
+    axes.axvline(1, color=STYLES[NETFRONT]["color"], lw=2, zorder=2.5)
+    axes.set_yticks(places, [metric.name for metric in metrics], color=INK)
+    axes.invert_yaxis()
+    axes.tick_params(axis="y", length=0)
+    widest = max([*gains, 1.0])
+    axes.set_xlim(0, widest * 1.34)
+    for place, metric, gain in zip(places, metrics, gains, strict=True):
+        series = results.apps[metric]
+        beside = {"xycoords": "data", "textcoords": "offset points", "va": "center"}
+        axes.annotate(f"{gain:.2f}{TIMES}", (gain, place), (6, 0), weight="bold", **beside)
+        change = f"{number(series[NETFRONT].median)} → {number(series[XWAY].median)} {metric.unit}"
+        axes.annotate(change, (gain, place), (52, 0), color=FAINT, fontsize=9, **beside)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}{TIMES}"))
+    axes.grid(True, axis="x", color=GRID, lw=0.9)
+    axes.spines["left"].set_visible(False)
+    axes.set_title("Applications, as multiples of netfront (the blue line)")

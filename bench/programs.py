@@ -1,0 +1,31 @@
+"""Builds the C programs of the benchmark on the host and puts them into the guests."""
+
+from pathlib import Path
+
+from rig.guest import Guest
+from rig.host import run
+from rig.paths import BUILD, TREE
+
+FOLDER = BUILD / "bench"
+SOURCES = TREE / "bench"
+LIBRARIES = {"xbench": [], "vchan": ["-lxenvchan"]}
+FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra"]
+
+
+def build() -> list[Path]:
+    """Compile the programs that are older than their sources, and return all."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    shared = (SOURCES / "measure.h").stat().st_mtime
+    made = []
+    for name, libraries in LIBRARIES.items():
+        source, program = SOURCES / f"{name}.c", FOLDER / name
+        if not program.exists() or program.stat().st_mtime <= max(shared, source.stat().st_mtime):
+            run(["gcc", *FLAGS, "-o", program, source, *libraries])
+        made.append(program)
+    return made
+
+
+def install(guest: Guest, made: list[Path]) -> None:
+    """Put the programs where a guest's shell finds them."""
+    for program in made:
+        guest.put(program, f"/usr/local/bin/{program.name}", mode=0o755)

@@ -1,0 +1,181 @@
+"""What was measured, as numbers, JSON and a table."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from statistics import median
+
+from bench.pair import NETFRONT, XWAY
+
+
+def size_text(size: int) -> str:
+    """Return a size of messages as a person writes it."""
+    for unit, factor in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= factor and size % factor == 0:
+            return f"{size // factor} {unit}"
+    return f"{size} B"
+
+
+def number(value: float) -> str:
+    """Return a number with as many digits as mean something."""
+    if value == 0:
+        return "0"
+    places = max(0, 2 - len(str(int(abs(value)))) + (1 if abs(value) < 1 else 0))
+    if abs(value) < 0.1:
+        places = 3
+    return f"{value:.{places}f}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+@dataclass
+class Series:
+    """The figures of the rounds."""
+
+    values: list[float] = field(default_factory=list)
+    shares: list[float] = field(default_factory=list)
+
+    @property
+    def median(self) -> float:
+        """The middle one."""
+        return median(self.values)
+
+    @property
+    def spread(self) -> float:
+        """How far apart the outer ones are, as a part of the median."""
+        return (max(self.values) - min(self.values)) / self.median if self.median else 0.0
+
+    def to_json(self) -> dict[str, object]:
+        """Return it for JSON."""
+        data: dict[str, object] = {"median": self.median, "values": self.values}
+        data |= {"low": min(self.values), "high": max(self.values)}
+        if self.shares:
+            data["ring_share"] = min(self.shares)
+        return data
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure that an application gives."""
+
+    name: str
+    unit: str
+    more_is_better: bool
+    how: str
+
+
+@dataclass
+class Results:
+    """Everything that was measured in one boot."""
+
+    about: dict[str, object]
+    paths: tuple[str, ...]
+    micro: dict[tuple[str, int], dict[str, Series]] = field(default_factory=dict)
+    apps: dict[Metric, dict[str, Series]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def add_micro(self, mode: str, size: int, path: str, value: float, share: float | None) -> None:
+        """Add the figure of one round."""
+        _add(self.micro.setdefault((mode, size), {}), path, value, share)
+
+    def add_app(self, metric: Metric, path: str, value: float, share: float | None) -> None:
+        """Add the figure of one round."""
+        _add(self.apps.setdefault(metric, {}), path, value, share)
+
+    def sizes(self, mode: str) -> list[int]:
+        """Return the sizes that were measured."""
+        return sorted(size for one, size in self.micro if one == mode)
+
+    def gain(self, metric: Metric) -> float | None:
+        """Return how many times better an application is over XWAY; None if it was not measured."""
+        series = self.apps[metric]
+        if NETFRONT not in series or XWAY not in series:
+            return None
+        ratio = series[XWAY].median / series[NETFRONT].median
+        return ratio if metric.more_is_better else 1 / ratio
+
+    def to_json(self) -> dict[str, object]:
+        """Return it for JSON."""
+        micro = []
+        for (mode, size), series in sorted(self.micro.items()):
+            unit = "Mbit/s" if mode == "stream" else "µs one way"
+            row: dict[str, object] = {"mode": mode, "size": size, "unit": unit}
+            row["paths"] = {path: one.to_json() for path, one in series.items()}
+            row["ratios"] = {
+                f"{XWAY}/{other}": round(ratio, 4)
+                for other in self.paths
+                if other != XWAY and (ratio := _ratio(series, other)) is not None
+            }
+            micro.append(row)
+        apps = []
+        for metric, series in self.apps.items():
+            row = {"name": metric.name, "unit": metric.unit, "how": metric.how}
+            row["more_is_better"] = metric.more_is_better
+            row["paths"] = {path: one.to_json() for path, one in series.items()}
+            row["gain"] = self.gain(metric)
+            apps.append(row)
+        return {"about": self.about, "micro": micro, "applications": apps, "problems": self.problems}
+
+    def table(self) -> str:
+        """Return it as tables in plain text."""
+        parts = []
+        for mode, title in (
+            ("stream", "Stream, Mbit/s at the receiver"),
+            ("rr", "Request/response, µs one way"),
+        ):
+            rows = [["message", *self.paths, "xway/netfront", "xway/unix", "by ring"]]
+            for size in self.sizes(mode):
+                series = self.micro[mode, size]
+                row = [size_text(size)]
+                row += [_cell(series.get(path)) for path in self.paths]
+                for other in (NETFRONT, "unix"):
+                    ratio = _ratio(series, other)
+                    row.append("-" if ratio is None else f"{ratio:.2f}")
+                row.append(_share(series.get(XWAY)))
+                rows.append(row)
+            if len(rows) > 1:
+                parts.append(f"{title}: median of the rounds, and their spread\n\n{_columns(rows)}")
+        if self.apps:
+            rows = [["application", "unit", NETFRONT, XWAY, "gain", "by ring"]]
+            for metric, series in self.apps.items():
+                gain = self.gain(metric)
+                row = [metric.name, metric.unit, _cell(series.get(NETFRONT)), _cell(series.get(XWAY))]
+                rows.append([*row, "-" if gain is None else f"{gain:.2f} x", _share(series.get(XWAY))])
+            parts.append(f"Applications from guest to guest\n\n{_columns(rows, left=2)}")
+        return "\n\n".join(parts)
+
+
+def _add(place: dict[str, Series], path: str, value: float, share: float | None) -> None:
+    series = place.setdefault(path, Series())
+    series.values.append(value)
+    if share is not None:
+        series.shares.append(share)
+
+
+def _ratio(series: dict[str, Series], other: str) -> float | None:
+    if XWAY not in series or other not in series or not series[other].median:
+        return None
+    return series[XWAY].median / series[other].median
+
+
+def _cell(series: Series | None) -> str:
+    if series is None:
+        return "-"
+    text = number(series.median)
+    return f"{text} ±{series.spread / 2:3.0%}" if len(series.values) > 1 else text
+
+
+def _share(series: Series | None) -> str:
+    return f"{min(series.shares):.1%}" if series and series.shares else "-"
+
+
+def _columns(rows: Iterable[list[str]], left: int = 1) -> str:
+    """Return rows as columns, the first `left` of them flush left."""
+    table = list(rows)
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    lines = []
+    for row in table:
+        cells = [
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  " + "  ".join(cells).rstrip())
+    lines.insert(1, "  " + "  ".join("-" * width for width in widths))
+    return "\n".join(lines)
