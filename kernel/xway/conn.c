@@ -34,7 +34,7 @@
 
 #define CONN_HASH_BITS 12
 
-static unsigned int ring_kib = 128;
+static unsigned int ring_kib = 256;
 module_param(ring_kib, uint, 0444);
 MODULE_PARM_DESC(ring_kib, "size of a ring in KiB while pages are plenty");
 
