@@ -26,7 +26,7 @@ def _plan(quick: bool, clock: str) -> micro.Plan:
         return micro.Plan(QUICK_SIZES if quick else SIZES, 1, 100, 60, 40)
     if quick:
         return micro.Plan(QUICK_SIZES, 3, 300, 200, 100)
-    return micro.Plan(SIZES, 3, 700, 500, 250)
+    return micro.Plan(SIZES, 3, 500, 400, 200)
 
 
 class Progress:
@@ -64,6 +64,7 @@ def measure(rig: machine.Machine, arguments: argparse.Namespace, say: Progress) 
     made = programs.build()
     pair.both(lambda guest: programs.install(guest, made))
     tests = micro.Micro(pair, plan, results)
+    tests.warm_up()
     for number in range(plan.rounds):
         for path in micro.PATHS:
             for line in tests.round(path):

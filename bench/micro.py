@@ -47,6 +47,13 @@ class Micro:
             for guest in (pair.client, pair.server)
         }
 
+    def warm_up(self) -> None:
+        """Use every path between the guests once, unmeasured: the first packets of a boot are slow."""
+        for path in (NETFRONT, XWAY):
+            self._pair.go(path)
+            for mode in MODES:
+                self._xbench(path, [mode, "2048", str(self._plan.stream_ms), str(self._plan.warm_ms)])
+
     def round(self, path: str) -> Iterator[str]:
         """Measure every size one way; yield a line for each mode."""
         if path in (NETFRONT, XWAY):

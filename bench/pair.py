@@ -67,15 +67,25 @@ class Pair:
         """Return what was counted in both guests until now."""
         return self.both(_bytes)
 
+    def fallbacks(self) -> dict[str, int]:
+        """Return how many connections of both guests were left on TCP until now, by reason."""
+        client, server = self.both(lambda guest: _stats(guest)["fallbacks"])
+        return {reason: client.get(reason, 0) + server.get(reason, 0) for reason in {**client, **server}}
+
     def problem(self, text: str) -> None:
         """Note what is not as it should be; the demo goes on and fails at its end."""
         self.problems.append(text)
 
 
+def _stats(guest: Guest) -> dict[str, dict[str, int]]:
+    stats: dict[str, dict[str, int]] = json.loads(guest.run(["xway", "-j", "stats"]).stdout)
+    return stats
+
+
 def _bytes(guest: Guest) -> Bytes:
-    counters = json.loads(guest.run(["xway", "-j", "stats"]).stdout)["stats"]
+    counters = _stats(guest)["stats"]
     names = ("tx_ring_bytes", "tx_tcp_bytes", "rx_ring_bytes", "rx_tcp_bytes")
     try:
-        return Bytes(*(int(counters[name]) for name in names))
+        return Bytes(*(counters[name] for name in names))
     except KeyError as error:
         raise RigError(f"{guest.name}: xway stats has no counter {error}") from error
