@@ -40,6 +40,31 @@ class Progress:
         print(f"demo {time.monotonic() - self._start:4.0f} s  {text}", file=sys.stderr, flush=True)
 
 
+def _emulator(rig: machine.Machine) -> int:
+    return int(json.loads((rig.folder / "state.json").read_text())["pid"])
+
+
+class Others:
+    """How much of the host's CPUs other programs take while we measure: more than a little spoils figures."""
+
+    LIMIT = 0.1
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._start = self._read()
+
+    def _read(self) -> tuple[int, int, int]:
+        """Return ticks of all CPUs, those not idle, and those of the emulator."""
+        ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+        own = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(ticks), sum(ticks) - ticks[3] - ticks[4], int(own[11]) + int(own[12])
+
+    def share(self) -> float:
+        """Return the part of the CPUs' time since the start that others took."""
+        everything, busy, own = (now - then for now, then in zip(self._read(), self._start, strict=True))
+        return max(0.0, (busy - own) / max(1, everything))
+
+
 def _about(rig: machine.Machine, plan: micro.Plan) -> dict[str, object]:
     config = rig.config
     xen = rig.dom0.run(["xl", "info", "xen_version"]).stdout.strip()
@@ -62,6 +87,7 @@ def measure(rig: machine.Machine, arguments: argparse.Namespace, say: Progress) 
     pair = Pair(rig)
     results = Results(_about(rig, plan), micro.PATHS, problems=pair.problems)
     made = programs.build()
+    others = Others(_emulator(rig))
     pair.both(lambda guest: programs.install(guest, made))
     tests = micro.Micro(pair, plan, results)
     tests.warm_up()
@@ -79,6 +105,7 @@ def measure(rig: machine.Machine, arguments: argparse.Namespace, say: Progress) 
             for app in started:
                 for way in (NETFRONT, XWAY):
                     say(f"round {number + 1}/{rounds}  {apps.round(app, way, results)}")
+    results.about["others_on_host"] = round(others.share(), 3)
     pair.problems += rig.check_logs()
     return results
 
@@ -123,6 +150,9 @@ def run(arguments: argparse.Namespace) -> int:
     for path in plot.draw(results, arguments.out):
         print(f"picture: {path}")
     print(f"numbers: {arguments.out / 'results.json'}")
+    others = float(str(results.about["others_on_host"]))
+    if arguments.clock == "wall" and others > Others.LIMIT:
+        print(f"demo: other programs took {others:.0%} of this machine's CPUs: do not trust the figures")
     for problem in results.problems:
         print(f"demo: not as it should be: {problem}", file=sys.stderr)
     say("done" if not results.problems else f"done, with {len(results.problems)} problems")

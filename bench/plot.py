@@ -4,12 +4,17 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-import matplotlib
+import matplotlib  # type: ignore[import-not-found,unused-ignore]
 
 matplotlib.use("Agg")
 
-from matplotlib import pyplot as plt
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib import pyplot as plt  # type: ignore[import-not-found,unused-ignore]
+from matplotlib.ticker import (  # type: ignore[import-not-found,unused-ignore]
+    FuncFormatter,
+    LogLocator,
+    NullFormatter,
+    NullLocator,
+)
 
 from bench.pair import NETFRONT, XWAY
 from bench.results import Results, number, size_text
