@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -81,13 +82,10 @@ def _about(rig: machine.Machine, plan: micro.Plan) -> dict[str, object]:
     }
 
 
-def measure(rig: machine.Machine, arguments: argparse.Namespace, say: Progress) -> Results:
-    """Measure everything on a rig that is up."""
-    plan = _plan(arguments.quick, arguments.clock)
-    pair = Pair(rig)
-    results = Results(_about(rig, plan), micro.PATHS, problems=pair.problems)
+def measure(pair: Pair, plan: micro.Plan, results: Results, arguments: argparse.Namespace) -> None:
+    """Measure everything on a rig that is up; what is done stays in `results` if it breaks off."""
+    say: Progress = arguments.say
     made = programs.build()
-    others = Others(_emulator(rig))
     pair.both(lambda guest: programs.install(guest, made))
     tests = micro.Micro(pair, plan, results)
     tests.warm_up()
@@ -105,9 +103,28 @@ def measure(rig: machine.Machine, arguments: argparse.Namespace, say: Progress) 
             for app in started:
                 for way in (NETFRONT, XWAY):
                     say(f"round {number + 1}/{rounds}  {apps.round(app, way, results)}")
-    results.about["others_on_host"] = round(others.share(), 3)
-    pair.problems += rig.check_logs()
-    return results
+
+
+def _measure_all(arguments: argparse.Namespace) -> Results:
+    """Boot, measure and end the rig."""
+    plan = _plan(arguments.quick, arguments.clock)
+    config = machine.Config(type=arguments.type, kernel=arguments.kernel, clock=arguments.clock)
+    rig = machine.up(config, arguments.name, die_with_us=True)
+    try:
+        arguments.say(f"Xen is up with two {config.type} guests ({rig.accel}, {config.clock} clock)")
+        pair = Pair(rig)
+        others = Others(_emulator(rig))
+        results = Results(_about(rig, plan), micro.PATHS, problems=pair.problems)
+        try:
+            measure(pair, plan, results, arguments)
+        except RigError as error:
+            pair.problem(f"broken off: {error}")
+        if rig.alive:
+            results.about["others_on_host"] = round(others.share(), 3)
+            pair.problems += rig.check_logs()
+        return results
+    finally:
+        rig.down()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -132,36 +149,32 @@ def _parser() -> argparse.ArgumentParser:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do it all; return the exit status."""
-    say = Progress()
     host.need_packages(PACKAGES)
     from bench import plot  # here, as its package may just have been installed
 
     arguments.out.mkdir(parents=True, exist_ok=True)
-    config = machine.Config(type=arguments.type, kernel=arguments.kernel, clock=arguments.clock)
-    rig = machine.up(config, arguments.name, die_with_us=True)
-    try:
-        say(f"Xen is up with two {arguments.type} guests ({rig.accel}, {arguments.clock} clock)")
-        results = measure(rig, arguments, say)
-    finally:
-        rig.down()
+    arguments.say = Progress()
+    results = _measure_all(arguments)
     text = json.dumps(results.to_json(), indent=1, ensure_ascii=False)
     (arguments.out / "results.json").write_text(text + "\n")
     print(f"\n{results.table()}\n")
     for path in plot.draw(results, arguments.out):
         print(f"picture: {path}")
-    print(f"numbers: {arguments.out / 'results.json'}")
-    others = float(str(results.about["others_on_host"]))
+    print(f"numbers: {arguments.out / 'results.json'}", flush=True)
+    others = float(str(results.about.get("others_on_host", 0)))
     if arguments.clock == "wall" and others > Others.LIMIT:
-        print(f"demo: other programs took {others:.0%} of this machine's CPUs: do not trust the figures")
+        text = f"other programs took {others:.0%} of this machine's CPUs: do not trust the figures"
+        print(f"demo: {text}", file=sys.stderr)
     for problem in results.problems:
         print(f"demo: not as it should be: {problem}", file=sys.stderr)
-    say("done" if not results.problems else f"done, with {len(results.problems)} problems")
+    arguments.say("done" if not results.problems else f"done, with {len(results.problems)} problems")
     return 1 if results.problems else 0
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command."""
     arguments = _parser().parse_args(words)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return run(arguments)
     except RigError as error:
