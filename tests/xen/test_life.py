@@ -12,7 +12,7 @@ from tests.traffic import Ends
 
 MIB = 1 << 20
 
-pytestmark = [pytest.mark.rig(type="pv", kernel="6.12"), pytest.mark.rig(type="pvh", kernel="6.1")]
+pytestmark = pytest.mark.rig(type="pv", kernel="6.12")
 
 
 def until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:

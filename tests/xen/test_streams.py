@@ -15,9 +15,7 @@ FAMILIES = ["ipv4", "ipv6"]
 
 pytestmark = [
     pytest.mark.rig(type="pv", kernel="6.12"),
-    pytest.mark.rig(type="pvh", kernel="6.12", vcpus=2),
     pytest.mark.rig(type="pv", kernel="6.1", vcpus=2),
-    pytest.mark.rig(type="pvh", kernel="6.1"),
 ]
 
 
