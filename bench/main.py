@@ -117,11 +117,12 @@ def _measure_all(arguments: argparse.Namespace) -> Results:
         results = Results(_about(rig, plan), micro.PATHS, problems=pair.problems)
         try:
             measure(pair, plan, results, arguments)
-        except RigError as error:
-            pair.problem(f"broken off: {error}")
+        except (RigError, KeyboardInterrupt) as error:
+            pair.problem(f"broken off: {error!r}")
         if rig.alive:
             results.about["others_on_host"] = round(others.share(), 3)
-            pair.problems += rig.check_logs()
+            for line in rig.check_logs():
+                pair.problem(line)
         return results
     finally:
         rig.down()
@@ -165,8 +166,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.clock == "wall" and others > Others.LIMIT:
         text = f"other programs took {others:.0%} of this machine's CPUs: do not trust the figures"
         print(f"demo: {text}", file=sys.stderr)
-    for problem in results.problems:
-        print(f"demo: not as it should be: {problem}", file=sys.stderr)
+    if results.problems:
+        print(f"\nNot as it should be:\n\n{chr(10).join(results.problems)}", file=sys.stderr)
     arguments.say("done" if not results.problems else f"done, with {len(results.problems)} problems")
     return 1 if results.problems else 0
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from bench.pair import NETFRONT, RING_SHARE, XWAY, Bytes, Pair
 from bench.results import Results, size_text
+from rig.client import CommandTimeout
 from rig.errors import RigError
 
 UNIX, LOOPBACK, VCHAN = "unix", "loopback", "libvchan"
@@ -74,6 +75,10 @@ class Micro:
                         value, share = float(found[mode, size][FIGURE[mode]]), None
                     else:
                         value, share = self._one(path, mode, size)
+                except CommandTimeout as error:
+                    text = f"{path}, {mode} of {size_text(size)} hangs: {error}\n{self._pair.state()}"
+                    self._pair.problem(text)
+                    return
                 except RigError as error:
                     self._pair.problem(f"{path}, {mode} of {size_text(size)}: {error}")
                     continue

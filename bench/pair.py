@@ -1,6 +1,7 @@
 """Two guests between which is measured, and proof of the way the bytes went."""
 
 import json
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from rig.guest import Guest
 from rig.machine import Machine
 
 RING_SHARE = 0.95  # the least part of the payload that must go by ring, for a figure to count as XWAY's
+LOOK = """ps ax -o pid,stat,wchan:24,args | grep -v '\\]$' | tail -8
+ss -tnoimH | grep -A1 -v 'ESTAB.*:7700' | head -20; xway -j conn; xway stats; dmesg | tail -5"""
 NETFRONT, XWAY = "netfront", "xway"
 
 T = TypeVar("T")
@@ -75,6 +78,17 @@ class Pair:
     def problem(self, text: str) -> None:
         """Note what is not as it should be; the demo goes on and fails at its end."""
         self.problems.append(text)
+        print(f"demo: not as it should be: {text}", file=sys.stderr, flush=True)
+
+    def state(self) -> str:
+        """Return what both guests can tell about connections that hang."""
+        found = []
+        for guest in (self.client, self.server):
+            try:
+                found.append(f"{guest.name}: {guest.run(LOOK, check=False, timeout=20 * self.slow).stdout}")
+            except RigError as error:
+                found.append(str(error))
+        return "\n".join(found)
 
 
 def _stats(guest: Guest) -> dict[str, dict[str, int]]:
