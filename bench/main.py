@@ -24,7 +24,9 @@ QUICK_SIZES = (1, 64, 2048, 65536)
 
 def _plan(quick: bool, clock: str) -> micro.Plan:
     if clock == "instructions":  # figures repeat: one short round does
-        return micro.Plan(QUICK_SIZES if quick else SIZES, 1, 100, 60, 40)
+        return micro.Plan(
+            QUICK_SIZES if quick else SIZES, 1, 300, 60, 50
+        )  # the switch to the ring takes some 10 ms
     if quick:
         return micro.Plan(QUICK_SIZES, 3, 300, 200, 100)
     return micro.Plan(SIZES, 3, 500, 400, 200)
@@ -182,4 +184,5 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"demo: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
+        print("demo: interrupted", file=sys.stderr)
         return 130

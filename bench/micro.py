@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from bench.pair import NETFRONT, RING_SHARE, XWAY, Bytes, Pair
 from bench.results import Results, size_text
-from rig.client import CommandTimeout
 from rig.errors import RigError
 
 UNIX, LOOPBACK, VCHAN = "unix", "loopback", "libvchan"
@@ -16,6 +16,10 @@ MODES = (STREAM, RR)
 FIGURE = {STREAM: "mbit", RR: "us"}
 PORT = "7100"
 CHECKED = {1: 20_000, 2048: 2_000_000, 65536: 8_000_000}  # size of messages: bytes
+
+
+class Hangs(RigError):
+    """A measurement does not end; the text has what the guests could tell about it."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +79,8 @@ class Micro:
                         value, share = float(found[mode, size][FIGURE[mode]]), None
                     else:
                         value, share = self._one(path, mode, size)
-                except CommandTimeout as error:
-                    text = f"{path}, {mode} of {size_text(size)} hangs: {error}\n{self._pair.state()}"
-                    self._pair.problem(text)
+                except Hangs as error:
+                    self._pair.problem(f"{path}, {mode} of {size_text(size)}: {error}")
                     return
                 except RigError as error:
                     self._pair.problem(f"{path}, {mode} of {size_text(size)}: {error}")
@@ -114,7 +117,15 @@ class Micro:
 
     def _xbench(self, path: str, words: list[str]) -> dict[str, str]:
         place = ["tcp", self._pair.server.ip4, PORT] if path in (NETFRONT, XWAY) else [path]
-        done = self._pair.client.run(["xbench", *place, *words], timeout=40 * self._pair.slow)
+        client = self._pair.client
+        with ThreadPoolExecutor(1) as pool:
+            job = pool.submit(client.run, ["xbench", *place, *words], timeout=90 * self._pair.slow)
+            try:
+                done = job.result(timeout=30 * self._pair.slow)
+            except TimeoutError:  # look at it while it hangs
+                state = self._pair.state()
+                client.run("pkill -x xbench", check=False)
+                raise Hangs(f"xbench {' '.join([*place, *words])} hangs\n{state}") from None
         line: dict[str, str] = json.loads(done.stdout)
         return line
 
