@@ -23,13 +23,10 @@ QUICK_SIZES = (1, 64, 2048, 65536)
 
 
 def _plan(quick: bool, clock: str) -> micro.Plan:
-    if clock == "instructions":  # figures repeat: one short round does
-        return micro.Plan(
-            QUICK_SIZES if quick else SIZES, 1, 300, 60, 50
-        )  # the switch to the ring takes some 10 ms
-    if quick:
-        return micro.Plan(QUICK_SIZES, 3, 300, 200, 100)
-    return micro.Plan(SIZES, 3, 500, 400, 200)
+    sizes = QUICK_SIZES if quick else SIZES
+    if clock == "instructions":  # figures repeat: one round does
+        return micro.Plan(sizes, 1, 300, 60, 50)
+    return micro.Plan(sizes, 3, 300, 200, 100) if quick else micro.Plan(sizes, 3, 500, 400, 200)
 
 
 class Progress:

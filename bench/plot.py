@@ -16,7 +16,7 @@ from matplotlib.ticker import (  # type: ignore[import-not-found,unused-ignore]
     NullLocator,
 )
 
-from bench.pair import NETFRONT, XWAY
+from bench.pair import NETFRONT, RING_SHARE, XWAY
 from bench.results import Results, number, size_text
 
 INK, FAINT, GRID = "#1f2933", "#5f6c7b", "#e4e8ee"
@@ -92,13 +92,12 @@ def draw(results: Results, folder: Path) -> list[Path]:
 
 def _conditions(results: Results) -> str:
     about = results.about
-    clock = (
-        "instruction clock: one instruction is one nanosecond"
-        if about["clock"] == "instructions"
-        else "wall clock"
-    )
-    if about["accelerator"] != "kvm":
-        clock += " of an emulated machine, read the ratios"
+    if about["clock"] == "instructions":
+        clock = "one instruction is one nanosecond"
+    elif about["accelerator"] == "kvm":
+        clock = "wall clock"
+    else:
+        clock = "wall clock of an emulated machine: read the ratios"
     return (
         f"Xen {about['xen']}, two {str(about['type']).upper()} guests with {about['vcpus']} vCPU each, "
         f"Linux {about['kernel']}; {clock}"
@@ -148,18 +147,22 @@ def _curves(axes: Any, results: Results, mode: str, title: str, unit: str) -> No
 def _bars(axes: Any, results: Results, metrics: list[Any]) -> None:
     gains = [results.gain(metric) or 0.0 for metric in metrics]
     places = range(len(metrics))
-    axes.barh(places, gains, height=0.62, color=STYLES[XWAY]["color"], zorder=2)
+    by_ring = [min(results.apps[metric][XWAY].shares, default=1.0) >= RING_SHARE for metric in metrics]
+    colors = [STYLES[XWAY]["color"] if ring else "#a9b4c0" for ring in by_ring]
+    axes.barh(places, gains, height=0.62, color=colors, zorder=2)
     axes.axvline(1, color=STYLES[NETFRONT]["color"], lw=2, zorder=2.5)
     axes.set_yticks(places, [metric.name for metric in metrics], color=INK)
     axes.invert_yaxis()
     axes.tick_params(axis="y", length=0)
     widest = max([*gains, 1.0])
     axes.set_xlim(0, widest * 1.34)
-    for place, metric, gain in zip(places, metrics, gains, strict=True):
+    for place, metric, gain, ring in zip(places, metrics, gains, by_ring, strict=True):
         series = results.apps[metric]
         beside = {"xycoords": "data", "textcoords": "offset points", "va": "center"}
         axes.annotate(f"{gain:.2f}{TIMES}", (gain, place), (6, 0), weight="bold", **beside)
         change = f"{number(series[NETFRONT].median)} → {number(series[XWAY].median)} {metric.unit}"
+        if not ring:
+            change += " (not by ring)"
         axes.annotate(change, (gain, place), (52, 0), color=FAINT, fontsize=9, **beside)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}{TIMES}"))
     axes.grid(True, axis="x", color=GRID, lw=0.9)
