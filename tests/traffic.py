@@ -126,9 +126,26 @@ def measured(ends: Ends) -> Iterator[Moved]:
     assert moved.passive["tx_ring_bytes"] == moved.active["rx_ring_bytes"]
 
 
-def toggling(guest: Guest) -> str:
-    """Return a shell command that turns acceleration off and on until it is killed."""
-    return (
+def toggling(ends: Ends, guest: Guest, rounds: int = 20, **stream: Any) -> dict[str, int]:
+    """Stream again and again while `guest` turns acceleration off and on, until both were seen in mid-stream.
+
+    Returns by how much the counters of `guest` moved.
+    """
+    command = (
         'while :; do xway off --wait 30 || exit 1; sleep "0.0$((RANDOM % 9))";'
         ' xway on || exit 1; sleep "0.$((2 + RANDOM % 4))$((RANDOM % 9))"; done'
     )
+    before = counters(guest)
+    toggle = guest.start(["bash", "-c", command])
+    try:
+        for _ in range(rounds):
+            ends.stream(**stream)
+            now = {name: n - before[name] for name, n in counters(guest).items()}
+            if now["switched_to_ring"] > 3 and now["switched_to_tcp"] > 3:
+                return now
+        raise AssertionError(f"no switch in mid-stream in {rounds} rounds: {now}")
+    finally:
+        ended = toggle.poll() is not None
+        toggle.kill()
+        guest.run("xway on")
+        assert not ended, toggle.stderr()

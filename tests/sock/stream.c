@@ -13,7 +13,7 @@
 #include <getopt.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <linux/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -110,8 +110,30 @@ struct flow {
 	uint8_t *want;
 	uint64_t key;
 	uint64_t off;
+	uint64_t began;
+	uint64_t segs;
+	int settled;
 	int done;
 };
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000ull + t.tv_nsec / 1000000;
+}
+
+/* Segments that TCP has sent and still has to send: bytes in a ring make none. */
+static uint64_t tcp_segs(int fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len))
+		return UINT64_MAX;
+	return info.tcpi_data_segs_out + info.tcpi_notsent_bytes;
+}
 
 /* Returns 1 after progress, 0 if it would block, -1 at the end or on error. */
 static int send_some(struct end *e, struct flow *f, int flags)
@@ -121,10 +143,13 @@ static int send_some(struct end *e, struct flow *f, int flags)
 
 	if (n > opt.size - f->off)
 		n = opt.size - f->off;
-	/* The first kilobyte in small pieces over some time, if asked to. */
-	if (opt.settle_ms && f->off < 1024 && n) {
-		n = n < 64 ? n : 64;
-		usleep(opt.settle_ms * 1000 / 16);
+	if (opt.settle_ms && !f->settled) {
+		f->settled = f->off > opt.size / 2 ||
+			     now_ms() - f->began > opt.settle_ms ||
+			     (f->off && f->segs == tcp_segs(e->fd));
+		f->segs = tcp_segs(e->fd);
+		n = n < 16 ? n : 16;
+		usleep(2000);
 	}
 	if (!n) {
 		shutdown(e->fd, SHUT_WR);
@@ -213,6 +238,7 @@ static int flow_init(struct flow *f, uint64_t key)
 {
 	memset(f, 0, sizeof(*f));
 	f->key = key;
+	f->began = now_ms();
 	f->buf = malloc(opt.max);
 	f->want = malloc(opt.max);
 	return f->buf && f->want ? 0 : -1;
@@ -412,7 +438,8 @@ static const char usage[] =
 	"usage: stream listen|connect HOST PORT [--mode block|poll|epoll]\n"
 	"              [--size BYTES] [--seed N] [--conns N] [--at-once N]\n"
 	"              [--pause MS] [--settle MS] [--max BYTES] [--timeout SECONDS]\n"
-	"Give both ends the same --size, --seed, --conns and --at-once.\n";
+	"--settle: begin with small pieces until they go another way than TCP, for MS at\n"
+	"most. Give both ends the same --size, --seed, --conns and --at-once.\n";
 
 int main(int argc, char **argv)
 {
