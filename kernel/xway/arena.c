@@ -287,8 +287,7 @@ void *xway_arena_addr(struct xway_link *link, u32 nr)
 bool xway_arena_roomy(struct xway_link *link)
 {
 	return link->arena.in_use < READ_ONCE(peer_pages_max) / 2 &&
-	       xway_arena_pages_total() < READ_ONCE(xway_pages_max) / 2 +
-					  READ_ONCE(xway_pages_max) / 4;
+	       xway_arena_pages_total() < READ_ONCE(xway_pages_max) / 3;
 }
 
 /**
