@@ -75,9 +75,11 @@ u32 xway_rx_avail(struct xway_conn *conn)
 	}
 	if ((rx->gen & 1) && rx->seen != rx->gen) {
 		end = rx->mark[(rx->gen + 1) & 1].idx - rx->cons;
-		if (end > n)
+		if (end > n) {
 			xway_conn_bad(conn);
-		n = min(n, end);
+			return 0;
+		}
+		n = end;
 	}
 	return n;
 }
