@@ -76,25 +76,27 @@ def _mirror(source: Path, target: Path) -> None:
     known.write_text("\n".join(sorted(now)))
 
 
-def module(kernel: str, release: str) -> list[Path]:
+def module(kernel: str, release: str, *, selftest: bool = False) -> list[Path]:
     """Build kernel/ for a kernel and return the .ko files, in build/kernel/RELEASE; none without sources.
 
-    The sources are copied there first, so that the tree stays clean and releases do not mix; include/
-    lies beside kernel/ as in the tree. kbuild starts at the first Kbuild or Makefile from kernel/ down.
+    With `selftest` the module tests itself as it is loaded, and is in build/kernel/RELEASE-selftest. The
+    sources are copied there first, so that the tree stays clean and releases do not mix; include/ lies
+    beside kernel/ as in the tree. kbuild starts at the first Kbuild or Makefile from kernel/ down.
     """
     source = TREE / "kernel"
     starts = [path.parent for name in ("Kbuild", "Makefile") for path in source.rglob(name)]
     if not starts:
         return []
     start = min(starts, key=lambda path: (len(path.parts), path))
-    folder = BUILD / "kernel" / release
+    folder = BUILD / "kernel" / (f"{release}-selftest" if selftest else release)
     _mirror(source, folder / "kernel")
     if (TREE / "include").is_dir():
         _mirror(TREE / "include", folder / "include")
     with Step(f"building the module for {release}"):
         jobs = f"-j{os.cpu_count() or 1}"
         place = folder / "kernel" / start.relative_to(source)
-        run(["make", jobs, "-C", headers(kernel), f"M={place}", "CC=gcc-12", "modules"])
+        words = ["CC=gcc-12", f"XWAY_SELFTEST={int(selftest)}", "modules"]
+        run(["make", jobs, "-C", headers(kernel), f"M={place}", *words])
     built = []
     for path in sorted((folder / "kernel").rglob("*.ko")):
         shutil.copyfile(path, folder / path.name)

@@ -12,6 +12,7 @@
 #include "peer.h"
 #include "proto.h"
 #include "ring.h"
+#include "selftest.h"
 #include "switch.h"
 #include "wire.h"
 #include "xen.h"
@@ -35,6 +36,9 @@ static int __init xway_init(void)
 	err = xway_peer_init();
 	if (err)
 		goto err_wq;
+	err = xway_selftest();
+	if (err)
+		goto err_peer;
 	err = xway_local_init();
 	if (err)
 		goto err_peer;

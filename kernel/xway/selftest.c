@@ -1,0 +1,1166 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Tests of what needs a kernel but no peer: built with XWAY_SELFTEST=1, run as
+ * the module is loaded, which fails if one of them does.
+ *
+ * Each test gets two links that are each other's peer over a transport that
+ * does nothing by itself, as far up as it asks for. What a hostile peer would
+ * write is written into the other end's words.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/uio.h>
+#include <net/tcp.h>
+
+#include "conn.h"
+#include "link.h"
+#include "peer.h"
+#include "selftest.h"
+
+#define EXPECT(cond)							\
+	do {								\
+		if (!(cond)) {						\
+			pr_err("selftest %s: line %d: %s\n", running,	\
+			       __LINE__, #cond);			\
+			return false;					\
+		}							\
+	} while (0)
+
+static const char *running;
+
+/* The transport: how often it may share yet, does the peer hold on to pages? */
+static struct {
+	int may_share;
+	bool held;
+	int shared;
+	int mapped;
+	int notified;
+	int lost;
+} fake;
+
+static int fake_share(struct xway_link *link, struct page *page, u32 *ref)
+{
+	if (!fake.may_share)
+		return -ENOMEM;
+	fake.may_share--;
+	fake.shared++;
+	*ref = page_to_pfn(page);
+	return 0;
+}
+
+static int fake_unshare(struct xway_link *link, struct page *page, u32 ref)
+{
+	if (fake.held)
+		return -EBUSY;
+	fake.shared--;
+	return 0;
+}
+
+static void fake_abandon(struct xway_link *link, struct page *page, u32 ref)
+{
+	__free_page(page);
+}
+
+static int fake_map(struct xway_link *link, u32 ref, struct xway_mapping *m)
+{
+	m->page = pfn_to_page(ref);
+	get_page(m->page);
+	m->addr = page_address(m->page);
+	fake.mapped++;
+	return 0;
+}
+
+static void fake_unmap(struct xway_link *link, struct xway_mapping *m)
+{
+	put_page(m->page);
+	fake.mapped--;
+}
+
+static void fake_notify(struct xway_link *link)
+{
+	fake.notified++;
+}
+
+static void fake_seen(struct xway_link *link, bool idle)
+{
+}
+
+static void fake_lost(struct xway_link *link)
+{
+	fake.lost++;
+}
+
+static const struct xway_transport transport = {
+	.name = "selftest",
+	.share = fake_share,
+	.unshare = fake_unshare,
+	.abandon = fake_abandon,
+	.map = fake_map,
+	.unmap = fake_unmap,
+	.notify = fake_notify,
+	.seen = fake_seen,
+	.lost = fake_lost,
+};
+
+/* How far up a test wants its links; each includes those before. */
+enum level {
+	MADE,		/* no arena yet */
+	UP,
+	HELD,		/* both ends hold the connection */
+	CHANNEL,	/* it has a channel */
+	READING,	/* and the passive end's rx.lock is held */
+};
+
+enum { P, A };		/* passive end, active end */
+
+static struct xway_link *link[2];
+static struct xway_conn *conn[2];
+static struct tcp_sock *tp[2];
+static int woken[2];
+
+static void ready(struct sock *sk)
+{
+	woken[tcp_sk(sk) == tp[A]]++;
+}
+
+static int prepare(struct xway_link *l)
+{
+	int err;
+
+	mutex_lock(&l->lock);
+	err = xway_link_prepare(l);
+	mutex_unlock(&l->lock);
+	return err;
+}
+
+static int alloc(struct xway_link *l, u32 pages, u32 *first)
+{
+	int err;
+
+	mutex_lock(&l->lock);
+	err = xway_arena_alloc(l, pages, first);
+	mutex_unlock(&l->lock);
+	return err;
+}
+
+static int open_view(struct xway_link *l, struct xway_link *of, u64 nonce)
+{
+	int err;
+
+	mutex_lock(&l->lock);
+	err = xway_view_open(l, of->arena.slot[0].ref, nonce);
+	mutex_unlock(&l->lock);
+	return err;
+}
+
+static const void *view(struct xway_link *l, u32 nr)
+{
+	const void *addr;
+
+	mutex_lock(&l->lock);
+	addr = xway_view_addr(l, nr);
+	mutex_unlock(&l->lock);
+	return addr;
+}
+
+static bool bring_up(void)
+{
+	int i, err = 0;
+
+	for (i = 0; i < 2; i++)
+		EXPECT(prepare(link[i]) == 0);
+	for (i = 0; i < 2; i++) {
+		mutex_lock(&link[i]->lock);
+		err = err ?: xway_link_map(link[i],
+					   link[!i]->arena.slot[0].ref,
+					   link[!i]->nonce);
+		mutex_unlock(&link[i]->lock);
+	}
+	EXPECT(!err);
+	mutex_lock(&link[P]->lock);
+	xway_link_check_up(link[P]);
+	mutex_unlock(&link[P]->lock);
+	for (i = 0; i < 2; i++) {
+		tasklet_kill(&link[i]->bell_task);
+		EXPECT(link[i]->state == XWAY_LINK_UP);
+	}
+	return true;
+}
+
+/* No file, no user, no reference: workers find that it is gone already. */
+static void dress(int end, u16 family)
+{
+	struct sock *sk = (struct sock *)tp[end];
+
+	rwlock_init(&sk->sk_callback_lock);
+	sk->sk_data_ready = ready;
+	sk->sk_family = family;
+	sk->sk_daddr = htonl(0x0a000001 + !end);
+	sk->sk_rcv_saddr = htonl(0x0a000001 + end);
+#if IS_ENABLED(CONFIG_IPV6)
+	ipv6_addr_set_v4mapped(sk->sk_daddr, &sk->sk_v6_daddr);
+	ipv6_addr_set_v4mapped(sk->sk_rcv_saddr, &sk->sk_v6_rcv_saddr);
+#endif
+	inet_sk(sk)->inet_sport = htons(end == A ? 40000 : 80);
+	inet_sk(sk)->inet_dport = htons(end == A ? 80 : 40000);
+	tp[end]->snd_una = end == A ? 1001 : 0xfffffff0;
+	tp[end]->rcv_nxt = end == A ? 0xfffffff0 : 1001;
+	tp[end]->copied_seq = tp[end]->rcv_nxt;
+}
+
+static bool hold(u16 passive, u16 active)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		dress(i, i == A ? active : passive);
+		conn[i] = xway_conn_create((struct sock *)tp[i], link[i],
+					   i == A);
+		EXPECT(conn[i]);
+		xway_conn_established(conn[i], (struct sock *)tp[i]);
+	}
+	return true;
+}
+
+static void let_go(void)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		if (!conn[i])
+			continue;
+		xway_conn_unlist(conn[i]);
+		xway_conn_put(conn[i]);
+		conn[i] = NULL;
+	}
+}
+
+/* Take the one message that the end @from has sent since the last one. */
+static bool take(int from, struct xway_ctl *msg)
+{
+	struct xway_link *to = link[!from];
+	const struct xway_ctl *slots = xway_arena_addr(link[from],
+						       XWAY_PAGE_CTL);
+
+	EXPECT(link[from]->arena.hdr->ctl_prod == to->ctl_cons + 1);
+	*msg = slots[to->ctl_cons % XWAY_CTLS];
+	to->arena.hdr->ctl_cons = ++to->ctl_cons;
+	return true;
+}
+
+static bool give(int to, const struct xway_ctl *msg)
+{
+	bool honest;
+
+	mutex_lock(&link[to]->lock);
+	honest = xway_conn_ctl(link[to], msg);
+	mutex_unlock(&link[to]->lock);
+	return honest;
+}
+
+/* The passive end's OPEN, as its helper sends it */
+static bool ask(struct xway_ctl *msg)
+{
+	int i;
+
+	for (i = 0; i < 100 && !test_bit(XWAY_F_ASKED, &conn[P]->flags); i++)
+		xway_conn_want(conn[P]);
+	flush_workqueue(xway_wq);
+	EXPECT(take(P, msg));
+	EXPECT(msg->type == XWAY_CTL_OPEN);
+	return true;
+}
+
+static bool open_channel(void)
+{
+	struct xway_ctl msg;
+
+	EXPECT(ask(&msg));
+	EXPECT(give(A, &msg));
+	EXPECT(take(A, &msg));
+	EXPECT(msg.type == XWAY_CTL_ACCEPT && msg.chan == conn[P]->id);
+	EXPECT(give(P, &msg));
+	EXPECT(conn[P]->state == XWAY_CONN_OPEN && conn[P]->tx.usable);
+	EXPECT(conn[A]->state == XWAY_CONN_OPEN && conn[A]->tx.usable);
+	return true;
+}
+
+static bool violated(int end)
+{
+	return test_bit(XWAY_F_BAD, &conn[end]->flags);
+}
+
+/* The co-residency table */
+
+static const struct xway_addr net10 = { AF_INET, 8, { htonl(0x0a000000) } };
+static const struct xway_addr host1 = { AF_INET, 32, { htonl(0x0a000001) } };
+static const struct xway_addr bits33 = {
+	AF_INET6, 33, { htonl(0x20010db8), htonl(0x80000000) }
+};
+static const struct xway_addr bits128 = {
+	AF_INET6, 128, { htonl(0xfd000000), 0, 0, htonl(1) }
+};
+
+static struct xway_link *find(u16 family, u32 first, u32 second, u32 last,
+			      bool active)
+{
+	__be32 addr[4] = { htonl(first), htonl(second), 0, htonl(last) };
+	struct xway_link *found;
+
+	rcu_read_lock();
+	found = xway_peer_find(family, addr, active);
+	rcu_read_unlock();
+	return found;
+}
+
+static bool peer_prefixes(void)
+{
+	EXPECT(!xway_peer_any());
+	EXPECT(!find(AF_INET, 0x0a000001, 0, 0, true));
+	EXPECT(!xway_peer_add(&net10, link[A], link[P]));
+	EXPECT(!xway_peer_add(&bits33, link[A], link[P]));
+	EXPECT(!xway_peer_add(&bits128, link[A], link[P]));
+	EXPECT(xway_peer_any());
+
+	EXPECT(find(AF_INET, 0x0a000000, 0, 0, true) == link[A]);
+	EXPECT(find(AF_INET, 0x0affffff, 0, 0, false) == link[P]);
+	EXPECT(!find(AF_INET, 0x09ffffff, 0, 0, true));
+	EXPECT(!find(AF_INET, 0x0b000000, 0, 0, true));
+	/* Words beyond an IPv4 address do not count. */
+	EXPECT(find(AF_INET, 0x0a000001, 7, 7, true) == link[A]);
+	EXPECT(find(AF_INET6, 0x20010db8, 0x80000000, 1, true) == link[A]);
+	EXPECT(find(AF_INET6, 0x20010db8, 0xffffffff, 9, true) == link[A]);
+	EXPECT(!find(AF_INET6, 0x20010db8, 0x7fffffff, 1, true));
+	EXPECT(!find(AF_INET6, 0x20010db9, 0x80000000, 1, true));
+	EXPECT(!find(AF_INET6, 0x0a000000, 0, 0, true));
+	EXPECT(find(AF_INET6, 0xfd000000, 0, 1, true) == link[A]);
+	EXPECT(!find(AF_INET6, 0xfd000000, 0, 2, true));
+
+	/* An address of its own counts before the prefix it is in. */
+	EXPECT(!xway_peer_add(&host1, link[P], link[A]));
+	EXPECT(find(AF_INET, 0x0a000001, 0, 0, true) == link[P]);
+	EXPECT(find(AF_INET, 0x0a000002, 0, 0, true) == link[A]);
+	EXPECT(!xway_peer_del(&net10));
+	EXPECT(!find(AF_INET, 0x0a000002, 0, 0, true));
+	EXPECT(find(AF_INET, 0x0a000001, 0, 0, true) == link[P]);
+	EXPECT(!xway_peer_del(&host1));
+	EXPECT(!xway_peer_del(&bits33));
+	EXPECT(!xway_peer_del(&bits128));
+	EXPECT(!xway_peer_any());
+	return true;
+}
+
+static bool peer_duplicates(void)
+{
+	struct xway_addr net16 = net10;
+
+	net16.prefix = 16;
+	EXPECT(!xway_peer_add(&net10, link[A], link[A]));
+	EXPECT(refcount_read(&link[A]->ref) == 3);
+	EXPECT(xway_peer_add(&net10, link[P], link[P]) == -EEXIST);
+	EXPECT(refcount_read(&link[P]->ref) == 1);
+	EXPECT(find(AF_INET, 0x0a000001, 0, 0, true) == link[A]);
+	EXPECT(!xway_peer_add(&net16, link[A], link[A]));
+	EXPECT(!xway_peer_del(&net10));
+	EXPECT(xway_peer_del(&net10) == -ENOENT);
+	EXPECT(find(AF_INET, 0x0a000001, 0, 0, true) == link[A]);
+	EXPECT(!xway_peer_del(&net16));
+	EXPECT(refcount_read(&link[A]->ref) == 1);
+	return true;
+}
+
+static int count_addr(const struct xway_addr *addr, void *arg)
+{
+	return ++*(int *)arg == 2 ? -EINTR : 0;
+}
+
+static bool peer_of_link(void)
+{
+	int n = 0;
+
+	EXPECT(!xway_peer_add(&net10, link[A], link[A]));
+	EXPECT(!xway_peer_add(&host1, link[P], link[P]));
+	EXPECT(!xway_peer_add(&bits33, link[A], link[A]));
+	EXPECT(!xway_peer_add(&bits128, link[P], link[A]));
+	EXPECT(xway_peer_each(link[A], count_addr, &n) == -EINTR && n == 2);
+	n = 10;
+	EXPECT(!xway_peer_each(link[A], count_addr, &n) && n == 13);
+	xway_peer_del_link(link[A]);
+	EXPECT(!find(AF_INET, 0x0a000002, 0, 0, true));
+	EXPECT(!find(AF_INET6, 0x20010db8, 0x80000000, 1, true));
+	EXPECT(!find(AF_INET6, 0xfd000000, 0, 1, true));
+	EXPECT(find(AF_INET, 0x0a000001, 0, 0, true) == link[P]);
+	xway_peer_del_link(link[A]);
+	xway_peer_del_link(link[P]);
+	EXPECT(!xway_peer_any());
+	EXPECT(refcount_read(&link[A]->ref) == 1);
+	EXPECT(refcount_read(&link[P]->ref) == 1);
+	return true;
+}
+
+/* Arenas */
+
+static bool arena_pages(void)
+{
+	u32 a, b, c, i, ref;
+	struct xway_arena *arena = &link[A]->arena;
+	u32 *dir;
+
+	EXPECT(!prepare(link[A]));
+	EXPECT(arena->pages == XWAY_PAGES_FIXED && !arena->in_use);
+	EXPECT(arena->hdr->magic == XWAY_MAGIC && arena->hdr->pages == 3);
+	EXPECT(!alloc(link[A], 4, &a));
+	EXPECT(!alloc(link[A], 1, &b));
+	EXPECT(a >= XWAY_PAGES_FIXED && (b < a || b >= a + 4));
+	EXPECT(arena->in_use == 5);
+	for (i = 0; i < 4; i++)
+		EXPECT(!memchr_inv(xway_arena_addr(link[A], a + i), 0,
+				   PAGE_SIZE));
+	mutex_lock(&link[A]->lock);
+	xway_arena_free(link[A], a, 4);
+	mutex_unlock(&link[A]->lock);
+	EXPECT(arena->in_use == 1);
+	EXPECT(!alloc(link[A], 4, &c) && c == a);
+
+	/* More than a directory lists, and the peer finds it all. */
+	EXPECT(!prepare(link[P]));
+	EXPECT(!open_view(link[P], link[A], link[A]->nonce));
+	EXPECT(!alloc(link[A], 1100, &a));
+	EXPECT(arena->hdr->pages == arena->pages && arena->pages >= 1108);
+	EXPECT(arena->hdr->dirs[1] == link[A]->dir[1].ref);
+	EXPECT(!arena->hdr->dirs[2]);
+	for (i = 0; i < 1100; i += 99) {
+		dir = page_address(link[A]->dir[(a + i) / 1024].page);
+		ref = page_to_pfn(virt_to_page(xway_arena_addr(link[A], a + i)));
+		EXPECT(dir[(a + i) % 1024] == ref);
+		EXPECT(view(link[P], a + i) == xway_arena_addr(link[A], a + i));
+	}
+	return true;
+}
+
+static bool arena_limits(void)
+{
+	unsigned int max = xway_pages_max;
+	u32 before = xway_arena_pages_total(), left, nr;
+	int err[5];
+
+	/* Three pages and their directory */
+	xway_pages_max = before + 3;
+	err[0] = prepare(link[A]);
+	left = xway_arena_pages_total();
+	xway_pages_max = before + 4;
+	err[1] = prepare(link[A]);
+	err[2] = alloc(link[A], 1, &nr);
+	xway_pages_max = before + 14;
+	err[3] = alloc(link[A], 11, &nr);
+	err[4] = alloc(link[A], 10, &nr);
+	xway_pages_max = max;
+	EXPECT(err[0] < 0 && !err[1] && err[2] == -ENOSPC);
+	EXPECT(left == before && err[3] == -ENOSPC && !err[4]);
+	EXPECT(link[A]->arena.pages == 13 && link[A]->arena.in_use == 10);
+	EXPECT(xway_arena_pages_total() == before + 14);
+
+	EXPECT(alloc(link[A], XWAY_ARENA_PAGES_MAX, &nr) == -ENOSPC);
+	EXPECT(xway_arena_pages_total() == before + 14);
+	EXPECT(xway_arena_roomy(link[A]));
+	xway_pages_max = before + 14;
+	EXPECT(!xway_arena_roomy(link[A]));
+	return true;
+}
+
+static bool arena_not_shared(void)
+{
+	u32 before = xway_arena_pages_total(), nr;
+
+	fake.may_share = 3;
+	EXPECT(prepare(link[A]) == -ENOMEM);
+	EXPECT(!fake.shared && !link[A]->arena.hdr);
+	EXPECT(xway_arena_pages_total() == before);
+	fake.may_share = 4 + 20;
+	EXPECT(!prepare(link[A]));
+	EXPECT(alloc(link[A], 64, &nr) == -ENOMEM);
+	EXPECT(link[A]->arena.hdr->pages == link[A]->arena.pages);
+	EXPECT(xway_arena_pages_total() == before + fake.shared);
+	EXPECT(!alloc(link[A], 20, &nr) && !link[A]->arena.hdr->dirs[1]);
+	return true;
+}
+
+/* Pages that the peer does not let go of stay, and no second arena begins. */
+static bool arena_held(void)
+{
+	u32 before = xway_arena_pages_total();
+
+	EXPECT(!prepare(link[A]));
+	fake.held = true;
+	xway_link_down(link[A], true);
+	EXPECT(xway_arena_unrevoked() == 4);
+	EXPECT(xway_arena_pages_total() == before + 4);
+	EXPECT(prepare(link[A]) == -EBUSY);
+	fake.held = false;
+	xway_arena_flush();
+	EXPECT(!xway_arena_unrevoked() && !fake.shared);
+	EXPECT(xway_arena_pages_total() == before);
+	EXPECT(!prepare(link[A]));
+	return true;
+}
+
+static bool view_lies(void)
+{
+	struct xway_header *hdr;
+
+	EXPECT(!prepare(link[A]) && !prepare(link[P]));
+	hdr = link[A]->arena.hdr;
+	EXPECT(open_view(link[P], link[A], hdr->nonce + 1) == -EPROTO);
+	hdr->magic++;
+	EXPECT(open_view(link[P], link[A], hdr->nonce) == -EPROTO);
+	hdr->magic--;
+	hdr->version++;
+	EXPECT(open_view(link[P], link[A], hdr->nonce) == -EPROTO);
+	hdr->version--;
+	hdr->pages = 2;
+	EXPECT(open_view(link[P], link[A], hdr->nonce) == -EPROTO);
+	EXPECT(!fake.mapped && !link[P]->view.hdr && !link[P]->view.mapped);
+	hdr->pages = 3;
+	EXPECT(!open_view(link[P], link[A], hdr->nonce));
+	/* Header, bells, messages, directory */
+	EXPECT(fake.mapped == 4 && link[P]->view.mapped == 4);
+	EXPECT(view(link[P], 1) == link[P]->view.bell && fake.mapped == 4);
+	EXPECT(view(link[P], 3) == ERR_PTR(-EPROTO));
+	hdr->pages = ~0U;
+	EXPECT(view(link[P], XWAY_ARENA_PAGES_MAX) == ERR_PTR(-EPROTO));
+	EXPECT(view(link[P], ~0U) == ERR_PTR(-EPROTO));
+	EXPECT(fake.mapped == 4);
+	return true;
+}
+
+/* Is it the same connection? */
+
+static bool proof_both_ways(void)
+{
+	static const u16 families[][2] = {
+		{ AF_INET, AF_INET },
+#if IS_ENABLED(CONFIG_IPV6)
+		{ AF_INET6, AF_INET },	/* an IPv4-mapped listener */
+		{ AF_INET, AF_INET6 },
+		{ AF_INET6, AF_INET6 },
+#endif
+	};
+	u64 macs[ARRAY_SIZE(families)] = {};
+	struct xway_ctl msg;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(families); i++) {
+		EXPECT(hold(families[i][P], families[i][A]));
+		EXPECT(ask(&msg));
+		macs[i] = msg.mac;
+		EXPECT(msg.family == AF_INET && macs[i] == macs[0]);
+		EXPECT(give(A, &msg) && take(A, &msg));
+		EXPECT(msg.type == XWAY_CTL_ACCEPT);
+		/* Nobody who only saw OPEN can answer it. */
+		EXPECT(msg.mac != macs[i]);
+		EXPECT(give(P, &msg) && conn[P]->state == XWAY_CONN_OPEN);
+		EXPECT(rcu_access_pointer(conn[P]->peer) == conn[A]->own);
+		EXPECT(rcu_access_pointer(conn[A]->peer) == conn[P]->own);
+		xway_conn_leave(link[A], true);
+		xway_conn_leave(link[P], true);
+		flush_workqueue(xway_wq);
+		EXPECT(!link[A]->n_chans && !link[P]->n_chans);
+		let_go();
+	}
+	return true;
+}
+
+static bool declined(const struct xway_ctl *open, u32 why)
+{
+	struct xway_ctl msg;
+
+	EXPECT(give(A, open) && take(A, &msg));
+	EXPECT(msg.type == XWAY_CTL_DECLINE && msg.arg == why);
+	EXPECT(msg.chan == conn[P]->id);
+	EXPECT(!link[A]->n_chans && !link[A]->arena.in_use);
+	return true;
+}
+
+static bool proof_differs(void)
+{
+	struct xway_ctl open, msg;
+
+	EXPECT(ask(&open));
+	conn[A]->isn[0]++;
+	EXPECT(declined(&open, XWAY_DECLINE_PROOF));
+	conn[A]->isn[0]--;
+	conn[A]->isn[1]++;
+	EXPECT(declined(&open, XWAY_DECLINE_PROOF));
+	conn[A]->isn[1]--;
+	link[A]->nonce++;
+	EXPECT(declined(&open, XWAY_DECLINE_PROOF));
+	link[A]->nonce--;
+	link[A]->peer_nonce++;
+	EXPECT(declined(&open, XWAY_DECLINE_PROOF));
+	link[A]->peer_nonce--;
+	msg = open;
+	msg.mac ^= 1ULL << 63;
+	EXPECT(declined(&msg, XWAY_DECLINE_PROOF));
+	/* The table of the other end's own kind of connections is not asked. */
+	conn[A]->active = false;
+	EXPECT(declined(&open, XWAY_DECLINE_UNKNOWN));
+	conn[A]->active = true;
+	msg = open;
+	msg.sport ^= 1;
+	EXPECT(declined(&msg, XWAY_DECLINE_UNKNOWN));
+	msg = open;
+	msg.saddr[3] = 1;
+	EXPECT(declined(&msg, XWAY_DECLINE_UNKNOWN));
+	msg = open;
+	msg.family = AF_INET6;
+	EXPECT(declined(&msg, XWAY_DECLINE_UNKNOWN));
+	EXPECT(give(A, &open) && take(A, &msg));
+	EXPECT(msg.type == XWAY_CTL_ACCEPT);
+	/* A connection gets one channel. */
+	EXPECT(give(A, &open) && take(A, &msg));
+	EXPECT(msg.type == XWAY_CTL_DECLINE && msg.arg == XWAY_DECLINE_OFF);
+	return true;
+}
+
+static bool proof_reflected(void)
+{
+	struct xway_ctl open, msg;
+
+	EXPECT(ask(&open));
+	EXPECT(give(A, &open) && take(A, &msg));
+	msg.mac = open.mac;
+	EXPECT(give(P, &msg));
+	EXPECT(!rcu_access_pointer(conn[P]->peer) && !conn[P]->tx.usable);
+	EXPECT(conn[P]->reason == XWAY_R_PROOF);
+	flush_workqueue(xway_wq);
+	EXPECT(take(P, &msg) && msg.type == XWAY_CTL_CLOSE);
+	return true;
+}
+
+static bool ctl_lies(void)
+{
+	struct xway_ctl open, msg;
+	int i;
+
+	EXPECT(ask(&open));
+	for (i = 0; i < 9; i++) {
+		msg = open;
+		switch (i) {
+		case 0:
+			msg.ring_pages = 0;
+			break;
+		case 1:
+			msg.ring_pages = 3;
+			break;
+		case 2:
+			msg.ring_pages = 2 * XWAY_RING_PAGES_MAX;
+			break;
+		case 3:
+			msg.ring_page = 2;
+			break;
+		case 4:
+			msg.ring_page = ~0U;
+			break;
+		case 5:
+			msg.ring_page = link[P]->arena.pages - 1;
+			msg.ring_pages = 2;
+			break;
+		case 6:
+			msg.shm_page = 2;
+			break;
+		case 7:
+			msg.shm_page = link[P]->arena.pages;
+			break;
+		case 8:
+			msg.shm_slot = XWAY_CHANS_PER_PAGE;
+			break;
+		}
+		if (!declined(&msg, XWAY_DECLINE_MEMORY)) {
+			pr_err("selftest %s: lie %d\n", running, i);
+			return false;
+		}
+		EXPECT(!rcu_access_pointer(conn[A]->peer));
+		/* As if it were another connection */
+		clear_bit(XWAY_F_ASKED, &conn[A]->flags);
+		kfree(conn[A]->tx.pages);
+		conn[A]->tx.pages = NULL;
+	}
+	EXPECT(give(A, &open) && take(A, &msg));
+	EXPECT(msg.type == XWAY_CTL_ACCEPT);
+	msg.chan++;
+	EXPECT(!give(P, &msg));
+	msg.chan--;
+	msg.type = 5;
+	EXPECT(!give(P, &msg));
+	msg.type = XWAY_CTL_ACCEPT;
+	EXPECT(give(P, &msg) && !violated(P));
+	/* Twice is once too often. */
+	EXPECT(give(P, &msg) && violated(P));
+	return true;
+}
+
+/* Doorbells */
+
+static void bell(u32 chan, u32 *last)
+{
+	rcu_read_lock();
+	xway_link_bell(link[A], chan, last);
+	rcu_read_unlock();
+}
+
+/* The passive end's tasklet looks; more than once if it must. */
+static void look(void)
+{
+	int i;
+
+	for (i = 0; i < 8; i++) {
+		tasklet_schedule(&link[P]->bell_task);
+		tasklet_kill(&link[P]->bell_task);
+	}
+}
+
+static void begin_bells(u32 at)
+{
+	look();
+	link[A]->bell_prod = at;
+	link[A]->arena.hdr->bell_prod = at;
+	link[P]->bell_cons = at;
+	link[P]->arena.hdr->bell_cons = at;
+	link[P]->arena.hdr->bell_event = at + 1;
+	fake.notified = 0;
+}
+
+static bool bell_accounts(u32 at)
+{
+	u64 sent = atomic64_read(&xway_counters[XWAY_N_BELLS_SENT]);
+	u64 saved = atomic64_read(&xway_counters[XWAY_N_BELLS_SAVED]);
+	struct xway_header *own = link[A]->arena.hdr;
+	u32 before = own->bell_overflow, unposted = at - XWAY_BELLS - 1, i;
+	u32 last = unposted, lost = unposted, end = at + XWAY_BELLS;
+
+	begin_bells(at);
+	bell(1000, &last);
+	EXPECT(fake.notified == 1 && own->bell_prod == at + 1);
+	EXPECT(last == at + 1);
+	/* Still due: nothing more to say. */
+	bell(1000, &last);
+	EXPECT(fake.notified == 1 && own->bell_prod == at + 1);
+	EXPECT(atomic64_read(&xway_counters[XWAY_N_BELLS_SAVED]) == saved + 1);
+	/* Another is posted, without a second event. */
+	for (i = 1; i < XWAY_BELLS; i++) {
+		last = unposted;
+		bell(1000 + i, &last);
+	}
+	EXPECT(fake.notified == 1 && own->bell_prod == end);
+	EXPECT(own->bell_overflow == before);
+	bell(conn[P]->id, &lost);
+	EXPECT(fake.notified == 2 && own->bell_prod == end);
+	EXPECT(own->bell_overflow == before + 1 && lost == unposted);
+	bell(conn[P]->id, &lost);
+	EXPECT(fake.notified == 3 && own->bell_overflow == before + 2);
+	EXPECT(atomic64_read(&xway_counters[XWAY_N_BELLS_SENT]) ==
+	       sent + XWAY_BELLS + 2);
+
+	/* The channel whose post found no slot is looked at nevertheless. */
+	woken[P] = 0;
+	conn[A]->own->prod++;
+	look();
+	EXPECT(woken[P] == 1);
+	EXPECT(link[P]->bell_overflow_seen == before + 2);
+	EXPECT(link[P]->arena.hdr->bell_cons == end);
+	EXPECT(link[P]->arena.hdr->bell_event == end + 1);
+	woken[P] = 0;
+	conn[A]->own->prod++;
+	look();
+	EXPECT(!woken[P]);
+	bell(conn[P]->id, &lost);
+	EXPECT(fake.notified == 4 && own->bell_prod == end + 1);
+	look();
+	EXPECT(woken[P] == 1);
+	return true;
+}
+
+static bool bells(void)
+{
+	EXPECT(bell_accounts(0));
+	EXPECT(bell_accounts(0xffffff00));
+	EXPECT(bell_accounts(0x7ffffffe));
+	EXPECT(!link[P]->broken);
+	return true;
+}
+
+static bool bell_lies(void)
+{
+	u64 before = atomic64_read(&xway_counters[XWAY_N_VIOLATIONS]);
+	u32 at = link[P]->bell_cons;
+
+	link[A]->arena.hdr->bell_prod = at + XWAY_BELLS + 1;
+	look();
+	flush_workqueue(xway_wq);
+	EXPECT(link[P]->broken && fake.lost == 1);
+	EXPECT(atomic64_read(&xway_counters[XWAY_N_VIOLATIONS]) == before + 1);
+	EXPECT(link[P]->bell_cons == at);
+	return true;
+}
+
+/* Receiving: the passive end reads, what the active end says is written here. */
+
+static void sent(u32 gen, u32 seq, u32 idx)
+{
+	struct xway_chan_shm *peer = conn[A]->own;
+
+	peer->mark[gen & 1].seq = seq;
+	peer->mark[gen & 1].idx = idx;
+	peer->gen = gen;
+	xway_rx_update(conn[P]);
+}
+
+/* Put bytes that tell their index; returns the new index. */
+static u32 put(u32 from, u32 n)
+{
+	u32 i;
+
+	for (i = from; i != from + n; i++) {
+		u32 len = 1;
+
+		*(u8 *)xway_ring_at(conn[A]->tx.pages, i, conn[A]->tx.size,
+				    &len) = i * 7 >> 3;
+	}
+	conn[A]->own->prod = i;
+	return i;
+}
+
+/* Read up to 4096 bytes; returns how many came, or -1 if one was wrong. */
+static int get(u32 from, u32 len)
+{
+	static u8 buf[4096];
+	struct kvec vec = { buf, len };
+	struct msghdr msg = {};
+	int n, i;
+
+	iov_iter_kvec(&msg.msg_iter, READ, &vec, 1, len);
+	n = xway_rx_ring(conn[P], &msg, len, 0, 0);
+	if (n >= 0 && msg_data_left(&msg) != len - n)
+		return -1;
+	for (i = 0; i < n; i++)
+		if (buf[i] != (u8)((from + i) * 7 >> 3))
+			return -1;
+	return n;
+}
+
+static bool readable(bool tcp)
+{
+	return xway_rx_readable(conn[P], (struct sock *)tp[P], tcp);
+}
+
+static bool advance(void)
+{
+	return xway_rx_advance(conn[P], (struct sock *)tp[P]);
+}
+
+static void start_at(u32 idx, u32 gen)
+{
+	struct xway_rx *rx = &conn[P]->rx;
+
+	rx->cons = idx;
+	rx->prod = idx;
+	rx->gen = gen;
+	rx->seen = gen;
+	conn[P]->own->cons = idx;
+	conn[P]->own->gen_done = gen;
+	conn[A]->own->prod = idx;
+	conn[A]->own->gen = gen;
+}
+
+/* TCP, ring, TCP, from a given index, generation and sequence number */
+static bool rx_walk(u32 at, u32 gen, u32 seq)
+{
+	struct xway_rx *rx = &conn[P]->rx;
+	u32 end;
+
+	start_at(at, gen);
+	tp[P]->copied_seq = seq - 100;
+	tp[P]->rcv_nxt = seq;
+	EXPECT(!advance() && !readable(false) && readable(true));
+	EXPECT(xway_rx_done(conn[P]));
+	sent(gen + 1, seq, at);
+	put(at, 3000);
+	EXPECT(rx->seen == gen + 1 && !xway_rx_done(conn[P]));
+	tp[P]->copied_seq = seq - 1;
+	EXPECT(!advance() && !readable(false) && readable(true));
+	tp[P]->copied_seq = seq;
+	EXPECT(readable(false));
+	EXPECT(advance() && rx->gen == gen + 1 && !advance());
+	EXPECT(conn[P]->own->gen_done == gen + 1);
+	EXPECT(xway_rx_avail(conn[P]) == 3000 && readable(false));
+	EXPECT(get(at, 2000) == 2000 && conn[P]->own->cons == at + 2000);
+	EXPECT(get(at + 2000, 2000) == 1000 && !readable(true));
+	EXPECT(get(at + 3000, 1) == 0);
+
+	/* Bytes beyond the end of the stretch are not of it. */
+	end = put(at + 3000, 500);
+	sent(gen + 2, seq, end);
+	put(end, 100);
+	tp[P]->rcv_nxt = seq + 10;
+	EXPECT(!advance() && readable(false));
+	EXPECT(xway_rx_avail(conn[P]) == 500);
+	EXPECT(get(at + 3000, 2000) == 500 && get(end, 1) == 0);
+	EXPECT(readable(true));
+	EXPECT(advance() && rx->gen == gen + 2 && !advance());
+	EXPECT(conn[P]->own->gen_done == gen + 2 && xway_rx_done(conn[P]));
+	EXPECT(readable(true) && !readable(false));
+	EXPECT(!violated(P));
+	return true;
+}
+
+static bool rx_walks(void)
+{
+	EXPECT(rx_walk(0, 0, 5000));
+	EXPECT(rx_walk(0xfffff800, 0xfffffffe, 50));
+	EXPECT(rx_walk(0x7ffffc00, 0x7ffffffe, 0x80000032));
+	return true;
+}
+
+/* FIN takes a sequence number: the reader may be past the mark by one. */
+static bool rx_after_fin(void)
+{
+	sent(1, 1000, 0);
+	put(0, 10);
+	tp[P]->copied_seq = 1001;
+	EXPECT(advance() && get(0, 10) == 10);
+	return true;
+}
+
+/* Two switches at once: there and back again with nothing between */
+static bool rx_two_marks(void)
+{
+	conn[A]->own->mark[1].seq = 1000;
+	conn[A]->own->mark[1].idx = 0;
+	sent(2, 1000, 0);
+	tp[P]->copied_seq = 1000;
+	tp[P]->rcv_nxt = 1001;
+	EXPECT(conn[P]->rx.seen == 2 && readable(true));
+	EXPECT(advance() && advance() && !advance());
+	EXPECT(xway_rx_done(conn[P]) && !violated(P));
+	return true;
+}
+
+static void on_ring(u32 at)
+{
+	start_at(at, 0);
+	sent(1, 1000, at);
+	tp[P]->copied_seq = 1000;
+	advance();
+}
+
+static bool rx_prod_lies(void)
+{
+	u32 size = conn[P]->rx.size, at = 0xfffff000;
+
+	on_ring(at);
+	conn[A]->own->prod = at + size;
+	EXPECT(xway_rx_avail(conn[P]) == size && !violated(P));
+	conn[A]->own->prod = at + size + 1;
+	EXPECT(get(at, 4096) == 0 && violated(P));
+	conn[A]->own->prod = at - 1;
+	EXPECT(get(at, 4096) == 0);
+	EXPECT(conn[P]->rx.cons == at && conn[P]->own->cons == at);
+	/* What is copied out for later is nothing, too. */
+	EXPECT(!xway_rx_spill(conn[P], true));
+	EXPECT(conn[P]->rx.spilled && conn[P]->rx.prod == at);
+	EXPECT(get(at, 4096) == 0);
+	return true;
+}
+
+static bool rx_gen_lies(u32 gen, u32 lie)
+{
+	start_at(0, gen);
+	clear_bit(XWAY_F_BAD, &conn[P]->flags);
+	sent(lie, 0, 0);
+	EXPECT(violated(P) && conn[P]->rx.seen == gen && !advance());
+	return true;
+}
+
+static bool rx_gens_lie(void)
+{
+	EXPECT(rx_gen_lies(0, 3));
+	EXPECT(rx_gen_lies(0, 0x80000001));
+	EXPECT(rx_gen_lies(0, 0xffffffff));
+	EXPECT(rx_gen_lies(7, 6));
+	EXPECT(rx_gen_lies(7, 10));
+	EXPECT(rx_gen_lies(0xffffffff, 2));
+	/* Taking back what was seen and not yet passed */
+	start_at(0, 0);
+	clear_bit(XWAY_F_BAD, &conn[P]->flags);
+	sent(1, tp[P]->copied_seq + 1, 0);
+	EXPECT(!violated(P));
+	sent(0, 0, 0);
+	EXPECT(violated(P) && conn[P]->rx.seen == 1);
+	return true;
+}
+
+static bool rx_mark_lies(u32 at, u32 n, u32 mark)
+{
+	on_ring(at);
+	clear_bit(XWAY_F_BAD, &conn[P]->flags);
+	put(at, n);
+	sent(2, 1000, mark);
+	EXPECT(get(at, 4096) == 0 && violated(P));
+	EXPECT(conn[P]->own->cons == at && !advance());
+	return true;
+}
+
+static bool rx_marks_lie(void)
+{
+	EXPECT(rx_mark_lies(0, 100, 101));
+	EXPECT(rx_mark_lies(100, 100, 99));
+	EXPECT(rx_mark_lies(0xffffff00, 100, 0x7fffff00));
+	/* A stretch of the ring begins where the last one ended. */
+	start_at(50, 0);
+	clear_bit(XWAY_F_BAD, &conn[P]->flags);
+	sent(1, 1000, 51);
+	tp[P]->copied_seq = 1000;
+	EXPECT(!advance() && violated(P) && conn[P]->rx.gen == 0);
+	return true;
+}
+
+static bool tx_cons_lies(void)
+{
+	u32 size = conn[P]->tx.size;
+
+	conn[P]->tx.prod = 10;
+	conn[A]->own->cons = 10;
+	EXPECT(xway_tx_room(conn[P]) == size);
+	conn[A]->own->cons = 10 - size;
+	EXPECT(xway_tx_room(conn[P]) == 0 && !violated(P));
+	conn[A]->own->cons = 9 - size;
+	EXPECT(xway_tx_room(conn[P]) == 0 && violated(P));
+	clear_bit(XWAY_F_BAD, &conn[P]->flags);
+	conn[A]->own->cons = 11;
+	EXPECT(xway_tx_room(conn[P]) == 0 && violated(P));
+	return true;
+}
+
+static const struct {
+	const char *name;
+	bool (*run)(void);
+	enum level level;
+} tests[] = {
+	{ "peer_prefixes", peer_prefixes, MADE },
+	{ "peer_duplicates", peer_duplicates, MADE },
+	{ "peer_of_link", peer_of_link, MADE },
+	{ "arena_pages", arena_pages, MADE },
+	{ "arena_limits", arena_limits, MADE },
+	{ "arena_not_shared", arena_not_shared, MADE },
+	{ "arena_held", arena_held, MADE },
+	{ "view_lies", view_lies, MADE },
+	{ "proof_both_ways", proof_both_ways, UP },
+	{ "proof_differs", proof_differs, HELD },
+	{ "proof_reflected", proof_reflected, HELD },
+	{ "ctl_lies", ctl_lies, HELD },
+	{ "bells", bells, CHANNEL },
+	{ "bell_lies", bell_lies, UP },
+	{ "rx_walks", rx_walks, READING },
+	{ "rx_after_fin", rx_after_fin, READING },
+	{ "rx_two_marks", rx_two_marks, READING },
+	{ "rx_prod_lies", rx_prod_lies, READING },
+	{ "rx_gens_lie", rx_gens_lie, READING },
+	{ "rx_marks_lie", rx_marks_lie, READING },
+	{ "tx_cons_lies", tx_cons_lies, CHANNEL },
+};
+
+static bool run_one(bool (*run)(void), enum level level)
+{
+	bool ok;
+
+	if ((level >= UP && !bring_up()) ||
+	    (level >= HELD && !hold(AF_INET, AF_INET)) ||
+	    (level >= CHANNEL && !open_channel()))
+		return false;
+	if (level >= READING)
+		mutex_lock(&conn[P]->rx.lock);
+	ok = run();
+	if (level >= READING)
+		mutex_unlock(&conn[P]->rx.lock);
+	return ok;
+}
+
+static bool nothing_left(u32 pages)
+{
+	EXPECT(!xway_peer_any());
+	EXPECT(!xway_arena_unrevoked());
+	EXPECT(xway_arena_pages_total() == pages);
+	EXPECT(!fake.shared && !fake.mapped);
+	EXPECT(!xway_conn_count());
+	EXPECT(!link[P] || refcount_read(&link[P]->ref) == 1);
+	EXPECT(!link[A] || refcount_read(&link[A]->ref) == 1);
+	return true;
+}
+
+/* Make the two ends, run, and take everything away, however far it got. */
+static bool test(bool (*run)(void), enum level level)
+{
+	u32 pages = xway_arena_pages_total(), i;
+	unsigned int max = xway_pages_max;
+	bool ok = true;
+
+	memset(&fake, 0, sizeof(fake));
+	fake.may_share = INT_MAX;
+	for (i = 0; i < 2; i++) {
+		link[i] = xway_link_create(&transport, NULL, "selftest");
+		tp[i] = kzalloc(sizeof(*tp[i]), GFP_KERNEL);
+		ok = ok && link[i] && tp[i];
+	}
+	if (ok)
+		ok = run_one(run, level);
+	else
+		pr_err("selftest %s: no memory\n", running);
+
+	xway_pages_max = max;
+	fake.held = false;
+	for (i = 0; i < 2; i++)
+		if (link[i]) {
+			xway_peer_del_link(link[i]);
+			xway_link_down(link[i], true);
+		}
+	flush_workqueue(xway_wq);
+	let_go();
+	xway_arena_flush();
+	ok = nothing_left(pages) && ok;
+	for (i = 0; i < 2; i++) {
+		if (link[i])
+			xway_link_destroy(link[i]);
+		kfree(tp[i]);
+	}
+	return ok;
+}
+
+/**
+ * xway_selftest() - run all tests, before anything else can happen
+ *
+ * Return: 0, or -EINVAL if one fails; the kernel's log says which and where.
+ */
+int xway_selftest(void)
+{
+	int i, failed = 0;
+
+	for (i = 0; i < ARRAY_SIZE(tests); i++) {
+		running = tests[i].name;
+		if (test(tests[i].run, tests[i].level))
+			continue;
+		pr_err("selftest %s failed\n", running);
+		failed++;
+	}
+	/* Connections that are freed hold the module until then. */
+	rcu_barrier();
+	for (i = 0; i < XWAY_COUNTERS_MAX; i++)
+		atomic64_set(&xway_counters[i], 0);
+	for (i = 0; i < XWAY_REASONS_MAX; i++)
+		atomic64_set(&xway_reasons[i], 0);
+	if (failed)
+		return -EINVAL;
+	pr_info("selftest: %zu passed\n", ARRAY_SIZE(tests));
+	return 0;
+}
