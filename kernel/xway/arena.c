@@ -234,6 +234,7 @@ int xway_arena_create(struct xway_link *link)
 	hdr->pages = a->pages;
 	hdr->bell_event = 1;
 	virt_store_release(&hdr->magic, XWAY_MAGIC);
+	a->bell = page_address(a->slot[XWAY_PAGE_BELL].page);
 	a->hdr = hdr;
 	return 0;
 }

@@ -13,6 +13,7 @@ struct xway_link;
 /**
  * struct xway_arena - the pages that this domain shows one peer
  * @hdr: first page
+ * @bell: the bell page, for those without the mutex that guards @slot
  * @slot: the pages and what the peer needs to map them
  * @pages: number of pages in @slot
  * @used: pages in use, by number
@@ -20,6 +21,7 @@ struct xway_link;
  */
 struct xway_arena {
 	struct xway_header *hdr;
+	u32 *bell;
 	struct xway_arena_page {
 		struct page *page;
 		u32 ref;

@@ -84,9 +84,7 @@ void xway_link_bell(struct xway_link *link, u32 chan, u32 *last)
 		WRITE_ONCE(own->bell_overflow, own->bell_overflow + 1);
 		ring = true;
 	} else {
-		u32 *slot = xway_arena_addr(link, XWAY_PAGE_BELL);
-
-		WRITE_ONCE(slot[old % XWAY_BELLS], chan);
+		WRITE_ONCE(link->arena.bell[old % XWAY_BELLS], chan);
 		*last = link->bell_prod = old + 1;
 		ring = xway_ring_publish(&own->bell_prod, old + 1, old,
 					 &peer->bell_event);
