@@ -341,6 +341,7 @@ static bool peer_prefixes(void)
 	/* An address of its own counts before the prefix it is in. */
 	EXPECT(!xway_peer_add(&host1, link[P], link[A]));
 	EXPECT(find(AF_INET, 0x0a000001, 0, 0, true) == link[P]);
+	EXPECT(find(AF_INET, 0x0a000001, 7, 7, true) == link[P]);
 	EXPECT(find(AF_INET, 0x0a000002, 0, 0, true) == link[A]);
 	EXPECT(!xway_peer_del(&net10));
 	EXPECT(!find(AF_INET, 0x0a000002, 0, 0, true));
@@ -380,7 +381,7 @@ static bool peer_of_link(void)
 {
 	int n = 0;
 
-	EXPECT(!xway_peer_add(&net10, link[A], link[A]));
+	EXPECT(!xway_peer_add(&net10, link[A], link[P]));
 	EXPECT(!xway_peer_add(&host1, link[P], link[P]));
 	EXPECT(!xway_peer_add(&bits33, link[A], link[A]));
 	EXPECT(!xway_peer_add(&bits128, link[P], link[A]));
