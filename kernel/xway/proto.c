@@ -28,6 +28,9 @@
 /* While a channel may come, TCP gets a long send() in pieces of this size. */
 #define TCP_PIECE 65536
 
+/* Bytes of the user's memory to fault in before reading is tried again */
+#define FAULT_IN (256 * 1024)
+
 enum { V4, V6, FAMILIES };
 
 static struct proto prots[FAMILIES];
@@ -137,23 +140,36 @@ static int rx_end(struct sock *sk)
 	return -EAGAIN;
 }
 
+static bool rx_inq_wanted(const struct sock *sk, const struct msghdr *msg)
+{
+	return msg->msg_get_inq || tcp_sk(sk)->recvmsg_inq;
+}
+
+/*
+ * Page faults are off: a user's fault handler must not keep rx.lock, which the
+ * link's end waits for. One answer about unread bytes serves the whole call,
+ * ours at its end.
+ */
 static int rx_base(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 		   size_t len, int flags, int *addr_len)
 {
-	struct msghdr plain;
+	struct msghdr plain = *msg;
+	bool inq = rx_inq_wanted(sk, msg);
 	int ret;
 
+	if (inq) {
+		plain.msg_control = NULL;
+		plain.msg_controllen = 0;
+		plain.msg_get_inq = 0;
+	}
 	flags = (flags & ~MSG_WAITALL) | MSG_DONTWAIT;
-	if (!msg->msg_get_inq && !tcp_sk(sk)->recvmsg_inq)
-		return conn->base_prot->recvmsg(sk, msg, len, flags, addr_len);
-	/* One answer about unread bytes for the whole call, ours at its end. */
-	plain = *msg;
-	plain.msg_control = NULL;
-	plain.msg_controllen = 0;
-	plain.msg_get_inq = 0;
-	ret = conn->base_prot->recvmsg(sk, &plain, len, flags, addr_len);
-	msg->msg_iter = plain.msg_iter;
-	return ret;
+	pagefault_disable();
+	ret = conn->base_prot->recvmsg(sk, inq ? &plain : msg, len, flags,
+				       addr_len);
+	pagefault_enable();
+	if (inq)
+		msg->msg_iter = plain.msg_iter;
+	return ret == -EFAULT ? -XWAY_AGAIN_FAULT : ret;
 }
 
 static void rx_inq(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
@@ -164,7 +180,9 @@ static void rx_inq(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
 	if (inq && (sk->sk_shutdown & RCV_SHUTDOWN) &&
 	    !sock_flag(sk, SOCK_DONE))
 		inq--;
+	mutex_lock(&conn->rx.lock);
 	inq += xway_rx_avail(conn);
+	mutex_unlock(&conn->rx.lock);
 	if (!inq && (sk->sk_shutdown & RCV_SHUTDOWN))
 		inq = 1;
 	if (tp->recvmsg_inq)
@@ -305,6 +323,7 @@ static int do_recvmsg(struct xway_conn *conn, struct sock *sk,
 {
 	long timeo = sock_rcvtimeo(sk, flags & MSG_DONTWAIT);
 	int target = sock_rcvlowat(sk, flags & MSG_WAITALL, len);
+	size_t most = SIZE_MAX;
 	int copied = 0, ret;
 
 	for (;;) {
@@ -320,17 +339,19 @@ static int do_recvmsg(struct xway_conn *conn, struct sock *sk,
 						       flags, addr_len);
 			return copied ? copied + max(ret, 0) : ret;
 		}
-		ret = rx_once(conn, sk, msg, len - copied, flags, addr_len);
-		if (ret > 0 && (msg->msg_get_inq || tcp_sk(sk)->recvmsg_inq) &&
-		    (copied + ret == len || (flags & MSG_PEEK)))
-			rx_inq(conn, sk, msg);
+		ret = rx_once(conn, sk, msg, min(most, len - copied), flags,
+			      addr_len);
+		most = SIZE_MAX;
 		if (ret >= 0 || ret == -EAGAIN)
 			rx_finish(conn, sk);
 		mutex_unlock(&conn->rx.lock);
 
 		if (ret == -XWAY_AGAIN_FAULT) {
-			if (fault_in_iov_iter_writeable(&msg->msg_iter,
-							PAGE_SIZE) >= PAGE_SIZE)
+			/* TCP copies a buffer whole or not at all. */
+			most = min_t(size_t, len - copied, FAULT_IN);
+			most -= fault_in_iov_iter_writeable(&msg->msg_iter,
+							    most);
+			if (!most)
 				return copied ?: -EFAULT;
 			continue;
 		}
@@ -366,12 +387,8 @@ static int do_recvmsg(struct xway_conn *conn, struct sock *sk,
 		timeo = rx_wait(conn, sk, timeo);
 	}
 	if (copied > 0) {
-		if (copied < len && (msg->msg_get_inq ||
-				     tcp_sk(sk)->recvmsg_inq)) {
-			mutex_lock(&conn->rx.lock);
+		if (rx_inq_wanted(sk, msg))
 			rx_inq(conn, sk, msg);
-			mutex_unlock(&conn->rx.lock);
-		}
 		rx_rearm(conn, sk);
 	}
 	return copied;
@@ -395,6 +412,8 @@ static int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len,
 		     tcp_sk(sk)->repair)) {
 		ret = conn->base_prot->recvmsg(sk, msg, len, flags, addr_len);
 	} else {
+		if (sock_flag(sk, SOCK_RCVTSTAMP) || READ_ONCE(sk->sk_tsflags))
+			xway_conn_return(conn, XWAY_R_TIMESTAMP);
 		ret = do_recvmsg(conn, sk, msg, len, flags, addr_len);
 		xway_conn_want(conn);
 	}
@@ -603,21 +622,14 @@ static int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 /* Say that nobody reads here any more; then, are there bytes nobody read? */
 static bool rx_leave(struct xway_conn *conn)
 {
-	bool unread;
-
 	rcu_read_lock();
-	if (rcu_access_pointer(conn->peer)) {
-		WRITE_ONCE(conn->own->flags,
-			   conn->own->flags | XWAY_CHAN_NO_READER);
-		/* Pairs with the writer's barrier in xway_tx_put(). */
-		virt_mb();
-		xway_link_bell(conn->link, conn->peer_id, &conn->bell_last);
-	}
+	/* Its barrier pairs with the writer's in xway_tx_put(). */
+	if (rcu_access_pointer(conn->peer))
+		xway_conn_flag(conn, XWAY_CHAN_NO_READER);
 	rcu_read_unlock();
 	xway_rx_update(conn);
 	xway_rx_avail(conn);
-	unread = conn->rx.prod != conn->rx.cons;
-	return unread;
+	return conn->rx.prod != conn->rx.cons;
 }
 
 static void xway_close(struct sock *sk, long timeout)
