@@ -349,13 +349,25 @@ static void conn_wake(struct xway_conn *conn)
 	spin_unlock_bh(&conn->lock);
 }
 
-static void chan_flag(struct xway_conn *conn, u32 flag)
+/**
+ * xway_conn_flag() - tell the peer a state of this side
+ * @conn: connection with a channel; the caller sees @peer by RCU or holds the
+ *	link's mutex
+ * @flag: XWAY_CHAN_*
+ *
+ * A full barrier separates the flag from what the caller looks at next.
+ */
+void xway_conn_flag(struct xway_conn *conn, u32 flag)
 {
-	if (READ_ONCE(conn->own->flags) & flag)
-		return;
-	WRITE_ONCE(conn->own->flags, conn->own->flags | flag);
+	u32 was;
+
+	spin_lock_bh(&conn->lock);
+	was = conn->own->flags;
+	WRITE_ONCE(conn->own->flags, was | flag);
+	spin_unlock_bh(&conn->lock);
 	virt_mb();
-	xway_link_bell(conn->link, conn->peer_id, &conn->bell_last);
+	if (!(was & flag))
+		xway_link_bell(conn->link, conn->peer_id, &conn->bell_last);
 }
 
 /* Make our half: words and ring. Called with the link's mutex held. */
@@ -552,7 +564,7 @@ static void ctl_open(struct xway_link *link, const struct xway_ctl *msg)
 		chan_free(conn);
 		goto put;
 	}
-	WRITE_ONCE(conn->own->flags, XWAY_CHAN_OPEN);
+	xway_conn_flag(conn, XWAY_CHAN_OPEN);
 	WRITE_ONCE(conn->state, XWAY_CONN_OPEN);
 	WRITE_ONCE(conn->tx.usable, true);
 	xway_count(CHANNELS);
@@ -594,7 +606,7 @@ static void ctl_accept(struct xway_conn *conn, const struct xway_ctl *msg)
 		return;
 	}
 	xway_count(CHANNELS);
-	WRITE_ONCE(conn->own->flags, conn->own->flags | XWAY_CHAN_OPEN);
+	xway_conn_flag(conn, XWAY_CHAN_OPEN);
 	WRITE_ONCE(conn->tx.usable, true);
 	if (test_bit(XWAY_F_RETURN, &conn->flags) ||
 	    test_bit(XWAY_F_GONE, &conn->flags))
@@ -759,7 +771,7 @@ static void conn_do_return(struct xway_conn *conn, struct sock *sk)
 	set_bit(XWAY_F_TX_CLOSED, &conn->flags);
 	if (conn->state == XWAY_CONN_OPEN && rcu_access_pointer(conn->peer)) {
 		rcu_read_lock();
-		chan_flag(conn, XWAY_CHAN_RETURN);
+		xway_conn_flag(conn, XWAY_CHAN_RETURN);
 		rcu_read_unlock();
 		xway_rx_update(conn);
 		if (!(conn->rx.seen & 1) && !xway_rx_spill(conn, false))
@@ -837,12 +849,16 @@ void xway_conn_closed(struct xway_conn *conn)
 		conn_queue(conn);
 }
 
-/* The peer is dead: read on from a copy, then end. Its half needs no CLOSE. */
+/*
+ * The peer answers no more. What it has published is read on from a copy; our
+ * half needs no CLOSE, because the reaper keeps pages that are still mapped. A
+ * direction that is on a ring may lose bytes there: that costs the connection.
+ */
 static void conn_orphaned(struct xway_conn *conn)
 {
 	struct xway_link *link = conn->link;
+	bool had, lossy = false;
 	struct sock *sk;
-	bool had;
 
 	conn_reason(conn, XWAY_R_GONE);
 	mutex_lock(&conn->rx.lock);
@@ -851,12 +867,18 @@ static void conn_orphaned(struct xway_conn *conn)
 	mutex_unlock(&link->lock);
 	sk = conn_hold_sk(conn);
 	if (had) {
+		if (sk) {
+			lock_sock(sk);
+			WRITE_ONCE(conn->tx.usable, false);
+			xway_rx_update(conn);
+			lossy = (conn->tx.gen & 1) || (conn->rx.seen & 1);
+			release_sock(sk);
+		}
 		while (xway_rx_spill(conn, true) == -ENOMEM)
 			schedule_timeout_uninterruptible(1);
 		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
 		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
-		WRITE_ONCE(conn->tx.usable, false);
-		if (sk)
+		if (lossy)
 			tcp_abort(sk, ECONNRESET);
 		rcu_assign_pointer(conn->peer, NULL);
 		synchronize_rcu();
@@ -865,7 +887,8 @@ static void conn_orphaned(struct xway_conn *conn)
 		if (conn->ring_pages)
 			chan_free(conn);
 		mutex_unlock(&link->lock);
-	} else {
+	}
+	if (!lossy) {
 		set_bit(XWAY_F_RETURN, &conn->flags);
 		conn_queue(conn);
 	}
@@ -917,7 +940,7 @@ void xway_conn_leave(struct xway_link *link, bool dead)
 		/* A closed socket's channel: make the peer copy it out. */
 		mutex_lock(&link->lock);
 		if (conn->ring_pages && conn->state != XWAY_CONN_OPENING)
-			chan_flag(conn, XWAY_CHAN_RETURN);
+			xway_conn_flag(conn, XWAY_CHAN_RETURN);
 		mutex_unlock(&link->lock);
 		xway_conn_put(conn);
 	}

@@ -157,6 +157,7 @@ void xway_conn_return_all(enum xway_reason reason);
 void xway_conn_leave(struct xway_link *link, bool dead);
 void xway_conn_event(struct xway_conn *conn);
 bool xway_conn_ctl(struct xway_link *link, const struct xway_ctl *msg);
+void xway_conn_flag(struct xway_conn *conn, u32 flag);
 void xway_conn_bad(struct xway_conn *conn);
 void xway_conn_closed(struct xway_conn *conn);
 const char *xway_conn_state_name(const struct xway_conn *conn);
