@@ -223,6 +223,8 @@ static void ulp_release(struct sock *sk)
 		return;
 	xway_switch_detach(conn, sk);
 	xway_conn_put(conn);
+	/* tcp_cleanup_ulp() looks at its owner once more and then clears it. */
+	WRITE_ONCE(inet_csk(sk)->icsk_ulp_ops, &xway_ulp);
 }
 
 static void state_changed(struct sock *sk, int old, int new)
