@@ -44,7 +44,7 @@ def test_streams(local: Ends, family: str, passive: str, active: str) -> None:
 
 def test_one_after_another(local: Ends) -> None:
     before = traffic.counters(local.passive)
-    local.stream(size=30000, conns=1000, at_once=1, max=4000, settle=10000)
+    local.stream(size=30000, conns=1000, at_once=1, max=4000, settle=60000)
     traffic.settled(local.passive)
     now = moved(before, traffic.counters(local.passive))
     assert now["channels"] == 2000, now
@@ -52,7 +52,7 @@ def test_one_after_another(local: Ends) -> None:
 
 def test_at_once(local: Ends) -> None:
     before = traffic.counters(local.passive)
-    local.stream(passive="poll", active="epoll", size=30000, conns=500, at_once=500, max=4000, settle=10000)
+    local.stream(passive="poll", active="epoll", size=30000, conns=500, at_once=500, max=4000, settle=60000)
     traffic.settled(local.passive)
     now = moved(before, traffic.counters(local.passive))
     assert now["channels"] == 1000, now

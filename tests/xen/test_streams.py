@@ -16,6 +16,8 @@ FAMILIES = ["ipv4", "ipv6"]
 pytestmark = [
     pytest.mark.rig(type="pv", kernel="6.12"),
     pytest.mark.rig(type="pv", kernel="6.1", vcpus=2),
+    pytest.mark.rig(type="pvh", kernel="6.12", vcpus=2),
+    pytest.mark.rig(type="pvh", kernel="6.1"),
 ]
 
 
@@ -60,9 +62,9 @@ def test_one_after_another_and_at_once(machine: Machine, ends: Ends) -> None:
         (1000, 500) if machine.config.type == "pv" and machine.config.kernel == "6.12" else (100, 100)
     )
     with traffic.measured(ends) as moved:
-        ends.stream(size=30000, conns=serial, at_once=1, max=4000, settle=10000, timeout=600)
+        ends.stream(size=30000, conns=serial, at_once=1, max=4000, settle=60000, timeout=600)
         ends.stream(
-            passive="poll", active="epoll", size=30000, conns=at_once, at_once=at_once, max=4000, settle=10000
+            passive="poll", active="epoll", size=30000, conns=at_once, at_once=at_once, max=4000, settle=60000
         )
     assert moved.active["channels"] == moved.passive["channels"] == serial + at_once, moved
 
