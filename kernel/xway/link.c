@@ -517,6 +517,8 @@ void xway_link_destroy(struct xway_link *link)
 	mutex_lock(&xway_links_lock);
 	list_del(&link->node);
 	mutex_unlock(&xway_links_lock);
+	/* The other end may have notified since this one went down. */
+	tasklet_kill(&link->bell_task);
 	cancel_work_sync(&link->work);
 	xway_link_put(link);
 }
