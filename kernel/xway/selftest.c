@@ -889,6 +889,7 @@ static bool rx_walk(u32 at, u32 gen, u32 seq)
 	sent(gen + 1, seq, at);
 	put(at, 3000);
 	EXPECT(rx->seen == gen + 1 && !xway_rx_done(conn[P]));
+	EXPECT(!advance() && !readable(false));
 	tp[P]->copied_seq = seq - 1;
 	EXPECT(!advance() && !readable(false) && readable(true));
 	tp[P]->copied_seq = seq;
