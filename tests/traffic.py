@@ -100,6 +100,11 @@ class Moved:
     active: dict[str, int]
     passive: dict[str, int]
 
+    def seen(self) -> dict[str, dict[str, int]]:
+        """Return the counters that moved, for messages."""
+        ends = {"active": self.active, "passive": self.passive}
+        return {name: {what: n for what, n in end.items() if n} for name, end in ends.items()}
+
     def ring_share(self) -> float:
         """Return the share of the bytes that went by ring, the lower of both directions."""
         shares = []

@@ -132,7 +132,8 @@ static uint64_t tcp_segs(int fd)
 
 	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len))
 		return UINT64_MAX;
-	return info.tcpi_data_segs_out + info.tcpi_notsent_bytes;
+	return (uint64_t)info.tcpi_data_segs_out << 32 |
+	       info.tcpi_notsent_bytes;
 }
 
 /* Returns 1 after progress, 0 if it would block, -1 at the end or on error. */
