@@ -44,7 +44,7 @@ def test_both_directions_at_once(ends: Ends, family: str) -> None:
     choose(ends, family)
     with traffic.measured(ends) as moved:
         ends.stream(size=SIZE, seed=os.getpid(), timeout=1200)
-    assert moved.ring_share() > 0.9, moved.seen()
+    assert moved.ring_share() > 0.5, moved.seen()
     assert moved.active["switched_to_ring"] == moved.passive["switched_to_ring"] == 1
 
 
@@ -53,8 +53,8 @@ def test_both_directions_at_once(ends: Ends, family: str) -> None:
 def test_event_loops(ends: Ends, family: str, passive: str, active: str) -> None:
     choose(ends, family)
     with traffic.measured(ends) as moved:
-        ends.stream(passive=passive, active=active, size=2 * MIB, conns=8, at_once=4, pause=2)
-    assert moved.ring_share() > 0.6, moved.seen()
+        ends.stream(passive=passive, active=active, size=2 * MIB, conns=8, at_once=4, pause=2, settle=60000)
+    assert moved.ring_share() > 0.9, moved.seen()
 
 
 def test_one_after_another_and_at_once(machine: Machine, ends: Ends) -> None:
@@ -95,5 +95,5 @@ def test_module_unloads_and_comes_back(ends: Ends) -> None:
             ' xway -j peer | grep -q \'"state": *"up"\' && exit 0; sleep 0.1; done; xway peer; exit 1'
         )
     with traffic.measured(ends) as moved:
-        ends.stream(size=4 * MIB)
-    assert moved.ring_share() > 0.5, moved.seen()
+        ends.stream(size=4 * MIB, settle=60000)
+    assert moved.ring_share() > 0.9, moved.seen()
