@@ -3,3 +3,7 @@
 
 class RigError(Exception):
     """Something the rig cannot do; the text names what is wrong."""
+
+
+class EmulatorFault(RigError):
+    """The emulator, not what runs in it, has failed."""

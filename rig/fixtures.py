@@ -8,6 +8,8 @@ configuration share one boot; a mark asks for another, several marks run the tes
 
     @pytest.mark.rig(type="pvh", kernel="6.1")
 
+A test that failed because the emulator failed (Machine.emulator_failed) is run once more, on a new rig.
+
 After every test the kernel log of every domain is looked through; trouble fails the test, unless a mark
 allows it: @pytest.mark.allow_log("regex"). A rig that had trouble is not used again.
 
@@ -17,10 +19,12 @@ on a rig that `rig up` has brought up, whatever its configuration.
 
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 from rig import machine as rig_machine
 from rig.errors import RigError
@@ -97,8 +101,26 @@ def group(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
+def run(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    """Run a test, once more if the emulator failed; to be returned by pytest_runtest_protocol."""
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for last in (False, True):
+        Pool.emulator_failed = False
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        if last or not (Pool.emulator_failed and any(report.failed for report in reports)):
+            break
+        print(f"\nrig: the emulator has failed, once more: {item.nodeid}", file=sys.stderr)
+        item._initrequest()  # type: ignore[attr-defined]
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
 class Pool:
     """Rigs of this test run: one plain VM and one Xen at a time, kept until another is asked for."""
+
+    emulator_failed = False  # during the test that runs
 
     def __init__(self, use: str = "") -> None:
         self._use = use
@@ -135,6 +157,7 @@ class Pool:
         """End the plain VM, or the Xen, if there is one."""
         rig = self._rigs.pop(plain, None)
         if rig:
+            Pool.emulator_failed |= rig.emulator_failed
             rig.down()
 
 

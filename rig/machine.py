@@ -6,12 +6,13 @@ import os
 import re
 import shutil
 import signal
+import sys
 import time
 from dataclasses import asdict, dataclass
 
 from rig import build, host, image, kernellog, qemu
 from rig.client import AgentGone
-from rig.errors import RigError
+from rig.errors import EmulatorFault, RigError
 from rig.guest import Guest
 from rig.paths import RUN
 from rig.progress import Step
@@ -138,6 +139,16 @@ class Machine:
     def alive(self) -> bool:
         """Whether the emulator runs."""
         return qemu.alive(self._pid, self._started)
+
+    @property
+    def emulator_failed(self) -> bool:
+        """Whether the emulator has ended a guest by mistake.
+
+        QEMU 7.2 sometimes stores the host's registers as those of a PVH guest. Xen then reports a guest
+        that died in Xen's own code segment, where no guest can be.
+        """
+        text = (self.folder / "console.log").read_text(errors="replace")
+        return re.search(r"d\d+v\d+ Triple fault(?:.*\n){4}.*RIP:\s+e008:", text) is not None
 
     def console(self, name: str) -> str:
         """Return what a domain wrote to its console: all that a dead one leaves."""
@@ -330,8 +341,17 @@ def remove(name: str) -> None:
 def up(config: Config, name: str = DEFAULT_NAME, *, die_with_us: bool = False) -> Machine:
     """Bring up a rig and return it once every domain runs commands. On failure nothing is left.
 
-    die_with_us: it ends with this process. RigError if a rig of this name is up already.
+    die_with_us: it ends with this process. RigError if a rig of this name is up already. When the
+    emulator fails it is started again, three times in all.
     """
+    for _ in range(2):
+        with contextlib.suppress(EmulatorFault):
+            return _up(config, name, die_with_us)
+        print("rig: the emulator has failed, starting again", file=sys.stderr)
+    return _up(config, name, die_with_us)
+
+
+def _up(config: Config, name: str, die_with_us: bool) -> Machine:
     _check_name(name)
     config = config.checked()
     host.need_packages()
@@ -346,6 +366,7 @@ def up(config: Config, name: str = DEFAULT_NAME, *, die_with_us: bool = False) -
     folder = RUN / name
     folder.mkdir(parents=True)
     process = None
+    machine = None
     try:
         with Step(f"starting {'the plain VM' if config.plain else 'Xen and its domains'}"):
             arguments = _arguments(config, made, start, ports, accel)
@@ -367,11 +388,14 @@ def up(config: Config, name: str = DEFAULT_NAME, *, die_with_us: bool = False) -
             with Step("loading xway"):
                 build.install(machine.domains, products, config.policy)
         return machine
-    except BaseException:
+    except BaseException as error:
+        fault = machine is not None and machine.emulator_failed
         if process:
             process.kill()
             process.wait()
         shutil.rmtree(folder, ignore_errors=True)
+        if fault and isinstance(error, RigError):
+            raise EmulatorFault(str(error)) from error
         raise
 
 
@@ -398,6 +422,8 @@ def _wait(machine: Machine, guest: Guest) -> None:
         if not machine.alive:
             log = (machine.folder / "qemu.log").read_text(errors="replace").strip()
             raise RigError(f"the emulator ended while {guest.name} started: {log or 'no message'}")
+        if machine.emulator_failed:
+            raise EmulatorFault(f"the emulator failed while {guest.name} started")
         try:
             guest.wait_ready(3.0)
             return

@@ -21,3 +21,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let tests share a boot."""
     fixtures.group(items)
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    """Let tests that the emulator spoilt run once more."""
+    return fixtures.run(item, nextitem)
