@@ -147,7 +147,9 @@ class Machine:
         QEMU 7.2 sometimes stores the host's registers as those of a PVH guest. Xen then reports a guest
         that died in Xen's own code segment, where no guest can be.
         """
-        text = (self.folder / "console.log").read_text(errors="replace")
+        text = ""
+        with contextlib.suppress(FileNotFoundError):
+            text = (self.folder / "console.log").read_text(errors="replace")
         return re.search(r"d\d+v\d+ Triple fault(?:.*\n){4}.*RIP:\s+e008:", text) is not None
 
     def console(self, name: str) -> str:
