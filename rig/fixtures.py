@@ -72,7 +72,7 @@ def choose(metafunc: pytest.Metafunc, **defaults: Any) -> None:
         made = [Config(**{**default, **config}).checked() for config in configs or [{}]]
     except (RigError, TypeError) as error:
         raise pytest.UsageError(f"{metafunc.definition.nodeid}: {error}") from error
-    metafunc.parametrize("machine", made, indirect=True, scope="session", ids=[_id(one) for one in made])
+    metafunc.parametrize("machine", made, indirect=True, ids=[_id(one) for one in made])
 
 
 def _id(config: Config) -> str:

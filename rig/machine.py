@@ -147,10 +147,15 @@ class Machine:
         QEMU 7.2 sometimes stores the host's registers as those of a PVH guest. Xen then reports a guest
         that died in Xen's own code segment, where no guest can be.
         """
-        text = ""
-        with contextlib.suppress(FileNotFoundError):
-            text = (self.folder / "console.log").read_text(errors="replace")
-        return re.search(r"d\d+v\d+ Triple fault(?:.*\n){4}.*RIP:\s+e008:", text) is not None
+        fault = r"d\d+v\d+ Triple fault(?:.*\n){4}.*RIP:\s+e008:"
+        return re.search(fault, self.output()) is not None
+
+    def output(self) -> str:
+        """Return what came from the serial line: Xen's messages and domain 0's, or the plain VM's."""
+        try:
+            return (self.folder / "console.log").read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
 
     def console(self, name: str) -> str:
         """Return what a domain wrote to its console: all that a dead one leaves."""
@@ -159,7 +164,7 @@ class Machine:
             path = f"/var/log/xen/console/guest-{name}.log"
             with contextlib.suppress(RigError):
                 return self.dom0.run(["cat", path], connect_wait=2.0, timeout=20.0).stdout
-        return (self.folder / "console.log").read_text(errors="replace")
+        return self.output()
 
     def log(self, name: str) -> str:
         """Return a domain's kernel log, or its console's if it does not answer."""
@@ -413,7 +418,7 @@ def _boot(machine: Machine) -> None:
         for guest in machine.guests:
             _wait(machine, guest)
     except RigError as error:
-        tail = "\n".join((machine.folder / "console.log").read_text(errors="replace").splitlines()[-25:])
+        tail = "\n".join(machine.output().splitlines()[-25:])
         raise RigError(f"{error}\nthe console's last lines:\n{tail}") from error
 
 
