@@ -10,7 +10,7 @@ from tests import traffic
 from tests.traffic import Ends
 
 MIB = 1 << 20
-SIZE = int(os.environ.get("XWAY_TEST_MIB", "48")) * MIB
+SIZE = int(os.environ.get("XWAY_TEST_MIB", "1024")) * MIB
 FAMILIES = ["ipv4", "ipv6"]
 
 pytestmark = [
@@ -44,6 +44,8 @@ def test_both_directions_at_once(ends: Ends, family: str) -> None:
     choose(ends, family)
     with traffic.measured(ends) as moved:
         ends.stream(size=SIZE, seed=os.getpid(), timeout=1200)
+    for end in (moved.active, moved.passive):
+        assert end["tx_ring_bytes"] + end["tx_tcp_bytes"] >= SIZE
     assert moved.ring_share() > 0.5, moved.seen()
     assert moved.active["switched_to_ring"] == moved.passive["switched_to_ring"] == 1
 
