@@ -151,13 +151,16 @@ struct xway_conn *xway_conn_create(struct sock *sk, struct xway_link *link,
 void xway_conn_free(struct xway_conn *conn);
 void xway_conn_established(struct xway_conn *conn, struct sock *sk);
 void xway_conn_unlist(struct xway_conn *conn);
+u64 xway_conn_mac(const struct xway_conn *conn, bool by_active);
+struct xway_conn *xway_conn_find(struct xway_link *link,
+				 const struct xway_tuple *t, u64 mac, u32 *why);
+void xway_conn_queue(struct xway_conn *conn);
 void xway_conn_want(struct xway_conn *conn);
 void xway_conn_return(struct xway_conn *conn, enum xway_reason reason);
 void xway_conn_return_all(enum xway_reason reason);
 void xway_conn_leave(struct xway_link *link, bool dead);
 void xway_conn_event(struct xway_conn *conn);
-bool xway_conn_ctl(struct xway_link *link, const struct xway_ctl *msg);
-void xway_conn_flag(struct xway_conn *conn, u32 flag);
+void xway_conn_wake(struct xway_conn *conn);
 void xway_conn_bad(struct xway_conn *conn);
 void xway_conn_closed(struct xway_conn *conn);
 const char *xway_conn_state_name(const struct xway_conn *conn);

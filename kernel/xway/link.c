@@ -11,6 +11,7 @@
 #include <linux/random.h>
 #include <linux/slab.h>
 
+#include "channel.h"
 #include "conn.h"
 #include "link.h"
 #include "stats.h"
@@ -267,7 +268,7 @@ static void ctl_run(struct xway_link *link)
 		barrier();
 		link->ctl_cons++;
 		virt_store_release(&link->arena.hdr->ctl_cons, link->ctl_cons);
-		if (!xway_conn_ctl(link, &msg)) {
+		if (!xway_chan_ctl(link, &msg)) {
 			link_broken(link);
 			return;
 		}

@@ -5,6 +5,7 @@
 #include <linux/module.h>
 #include <linux/workqueue.h>
 
+#include "channel.h"
 #include "conn.h"
 #include "link.h"
 #include "local.h"
@@ -26,6 +27,9 @@ static int __init xway_init(void)
 	int err;
 
 	XWAY_WIRE_CHECK();
+	err = xway_chan_init();
+	if (err)
+		return err;
 	err = xway_conn_init();
 	if (err)
 		return err;

@@ -20,6 +20,7 @@
 
 #define _XWAY_PROTO_COMPAT
 #include "compat.h"
+#include "channel.h"
 #include "conn.h"
 #include "link.h"
 #include "proto.h"
@@ -625,7 +626,7 @@ static bool rx_leave(struct xway_conn *conn)
 	rcu_read_lock();
 	/* Its barrier pairs with the writer's in xway_tx_put(). */
 	if (rcu_access_pointer(conn->peer))
-		xway_conn_flag(conn, XWAY_CHAN_NO_READER);
+		xway_chan_flag(conn, XWAY_CHAN_NO_READER);
 	rcu_read_unlock();
 	xway_rx_update(conn);
 	xway_rx_avail(conn);

@@ -14,6 +14,7 @@
 #include <linux/uio.h>
 #include <net/tcp.h>
 
+#include "channel.h"
 #include "conn.h"
 #include "link.h"
 #include "peer.h"
@@ -255,7 +256,7 @@ static bool give(int to, const struct xway_ctl *msg)
 	bool honest;
 
 	mutex_lock(&link[to]->lock);
-	honest = xway_conn_ctl(link[to], msg);
+	honest = xway_chan_ctl(link[to], msg);
 	mutex_unlock(&link[to]->lock);
 	return honest;
 }

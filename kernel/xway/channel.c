@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Channels: how the helper opens them and the cleaner closes them.
+ *
+ * A channel is opened by the passive end, whose peer is then established for
+ * certain: OPEN, ACCEPT. Each end may use the other's ring once the other has
+ * said XWAY_CHAN_OPEN in its words. A channel ends when each end has sent
+ * CLOSE, which promises not to touch the other's half again (the flag of the
+ * paper's Figure 11), and has received the other's.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/log2.h>
+#include <linux/moduleparam.h>
+#include <linux/nospec.h>
+#include <linux/slab.h>
+
+#include "channel.h"
+#include "conn.h"
+#include "link.h"
+#include "switch.h"
+
+static unsigned int ring_kib = 256;
+module_param(ring_kib, uint, 0444);
+MODULE_PARM_DESC(ring_kib, "size of a ring in KiB while pages are plenty");
+
+static unsigned int ring_kib_min = 16;
+module_param(ring_kib_min, uint, 0444);
+MODULE_PARM_DESC(ring_kib_min, "size of a ring in KiB when pages are scarce");
+
+/* Make our half: words and ring. Called with the link's mutex held. */
+static int chan_make(struct xway_conn *conn)
+{
+	struct xway_link *link = conn->link;
+	u32 kib, pages, i;
+	int err;
+
+	lockdep_assert_held(&link->lock);
+	kib = xway_arena_roomy(link) ? ring_kib : ring_kib_min;
+	pages = kib * 1024 / PAGE_SIZE;
+	conn->tx.pages = kcalloc(pages, sizeof(void *), GFP_KERNEL);
+	if (!conn->tx.pages)
+		return -ENOMEM;
+	err = xway_arena_alloc(link, pages, &conn->ring_page);
+	if (err)
+		goto err_pages;
+	err = xway_link_chan_add(link, conn);
+	if (err)
+		goto err_ring;
+	for (i = 0; i < pages; i++)
+		conn->tx.pages[i] = xway_arena_addr(link, conn->ring_page + i);
+	conn->tx.size = pages * PAGE_SIZE;
+	conn->ring_pages = pages;	/* now there is something to free */
+	return 0;
+
+err_ring:
+	xway_arena_free(link, conn->ring_page, pages);
+err_pages:
+	kfree(conn->tx.pages);
+	conn->tx.pages = NULL;
+	return err;
+}
+
+/* Free our half. The peer has promised not to touch it, or has ended. */
+static void chan_free(struct xway_conn *conn)
+{
+	struct xway_link *link = conn->link;
+
+	lockdep_assert_held(&link->lock);
+	xway_arena_free(link, conn->ring_page, conn->ring_pages);
+	conn->ring_pages = 0;
+	xway_link_chan_del(link, conn);
+}
+
+/* Map the peer's half as a control message describes it. */
+static int chan_map(struct xway_conn *conn, const struct xway_ctl *msg)
+{
+	struct xway_link *link = conn->link;
+	const void *shm;
+	void **pages;
+	u32 i;
+
+	lockdep_assert_held(&link->lock);
+	if (!msg->ring_pages || msg->ring_pages > XWAY_RING_PAGES_MAX ||
+	    !is_power_of_2(msg->ring_pages) ||
+	    msg->shm_slot >= XWAY_CHANS_PER_PAGE ||
+	    msg->shm_page < XWAY_PAGES_FIXED ||
+	    msg->ring_page < XWAY_PAGES_FIXED ||
+	    msg->ring_page > XWAY_ARENA_PAGES_MAX)
+		return -EPROTO;
+	shm = xway_view_addr(link, msg->shm_page);
+	if (IS_ERR(shm))
+		return PTR_ERR(shm);
+	pages = kcalloc(msg->ring_pages, sizeof(*pages), GFP_KERNEL);
+	if (!pages)
+		return -ENOMEM;
+	for (i = 0; i < msg->ring_pages; i++) {
+		const void *addr = xway_view_addr(link, msg->ring_page + i);
+
+		if (IS_ERR(addr)) {
+			kfree(pages);
+			return PTR_ERR(addr);
+		}
+		pages[i] = (void *)addr;
+	}
+	conn->rx.pages = pages;
+	conn->rx_pages = msg->ring_pages;
+	conn->rx.size = msg->ring_pages * PAGE_SIZE;
+	conn->peer_id = msg->from;
+	conn->bell_last = link->bell_prod - XWAY_BELLS - 1;
+	rcu_assign_pointer(conn->peer,
+			   (const struct xway_chan_shm *)shm +
+			   array_index_nospec(msg->shm_slot,
+					      XWAY_CHANS_PER_PAGE));
+	return 0;
+}
+
+static void chan_describe(struct xway_conn *conn, struct xway_ctl *msg)
+{
+	const struct xway_tuple *t = &conn->tuple;
+
+	msg->from = conn->id;
+	msg->shm_page = conn->shm_page;
+	msg->shm_slot = conn->shm_slot;
+	msg->ring_page = conn->ring_page;
+	msg->ring_pages = conn->ring_pages;
+	msg->family = t->family;
+	msg->sport = t->sport;
+	msg->dport = t->dport;
+	memcpy(msg->saddr, t->saddr, sizeof(msg->saddr));
+	memcpy(msg->daddr, t->daddr, sizeof(msg->daddr));
+	msg->mac = xway_conn_mac(conn, conn->active);
+}
+
+/**
+ * xway_chan_flag() - tell the peer a state of this side
+ * @conn: connection with a channel; the caller sees @peer by RCU or holds the
+ *	link's mutex
+ * @flag: XWAY_CHAN_*
+ *
+ * A full barrier separates the flag from what the caller looks at next.
+ */
+void xway_chan_flag(struct xway_conn *conn, u32 flag)
+{
+	u32 was;
+
+	spin_lock_bh(&conn->lock);
+	was = conn->own->flags;
+	WRITE_ONCE(conn->own->flags, was | flag);
+	spin_unlock_bh(&conn->lock);
+	virt_mb();
+	if (!(was & flag))
+		xway_link_bell(conn->link, conn->peer_id, &conn->bell_last);
+}
+
+static enum xway_reason errno_reason(int err)
+{
+	return err == -ENOSPC ? XWAY_R_LIMIT : XWAY_R_MEMORY;
+}
+
+/* Helper, passive end: ask for a channel. */
+void xway_chan_open(struct xway_conn *conn)
+{
+	struct xway_link *link = conn->link;
+	struct xway_ctl msg = { .type = XWAY_CTL_OPEN };
+	int err = 0;
+
+	mutex_lock(&link->lock);
+	if (link->state != XWAY_LINK_UP) {
+		err = -ENOTCONN;
+	} else if (conn->state == XWAY_CONN_TCP &&
+		   !test_bit(XWAY_F_RETURN, &conn->flags) &&
+		   !test_bit(XWAY_F_GONE, &conn->flags)) {
+		err = chan_make(conn);
+		if (!err) {
+			WRITE_ONCE(conn->state, XWAY_CONN_OPENING);
+			chan_describe(conn, &msg);
+			xway_link_ctl_send(link, &msg);
+		}
+	}
+	mutex_unlock(&link->lock);
+	if (err)
+		xway_conn_return(conn, err == -ENOTCONN ? XWAY_R_LINK :
+						       errno_reason(err));
+}
+
+static void ctl_reply(struct xway_link *link, u32 type, u32 chan, u32 arg)
+{
+	struct xway_ctl msg = { .type = type, .chan = chan, .arg = arg };
+
+	xway_link_ctl_send(link, &msg);
+}
+
+/* Active end: the peer asks for a channel. */
+static void ctl_open(struct xway_link *link, const struct xway_ctl *msg)
+{
+	struct xway_ctl answer = { .type = XWAY_CTL_ACCEPT,
+				   .chan = msg->from };
+	struct xway_conn *conn;
+	struct xway_tuple t = {
+		.family = msg->family,
+		.sport = msg->sport,
+		.dport = msg->dport,
+	};
+	u32 why;
+	int err;
+
+	memcpy(t.saddr, msg->saddr, sizeof(t.saddr));
+	memcpy(t.daddr, msg->daddr, sizeof(t.daddr));
+	conn = xway_conn_find(link, &t, msg->mac, &why);
+	if (!conn)
+		goto decline;
+	why = XWAY_DECLINE_OFF;
+	if (conn->state != XWAY_CONN_TCP ||
+	    test_bit(XWAY_F_RETURN, &conn->flags) ||
+	    test_bit(XWAY_F_GONE, &conn->flags))
+		goto put;
+	/* One channel in a connection's life. */
+	if (test_and_set_bit(XWAY_F_ASKED, &conn->flags))
+		goto put;
+	why = XWAY_DECLINE_MEMORY;
+	err = chan_make(conn);
+	if (err)
+		goto put;
+	err = chan_map(conn, msg);
+	if (err) {
+		chan_free(conn);
+		goto put;
+	}
+	xway_chan_flag(conn, XWAY_CHAN_OPEN);
+	WRITE_ONCE(conn->state, XWAY_CONN_OPEN);
+	WRITE_ONCE(conn->tx.usable, true);
+	xway_count(CHANNELS);
+	chan_describe(conn, &answer);
+	xway_link_ctl_send(link, &answer);
+	/* A return asked for meanwhile must see the channel. */
+	if (test_bit(XWAY_F_RETURN, &conn->flags) ||
+	    test_bit(XWAY_F_GONE, &conn->flags))
+		xway_conn_queue(conn);
+	xway_conn_put(conn);
+	return;
+
+put:
+	xway_conn_put(conn);
+decline:
+	ctl_reply(link, XWAY_CTL_DECLINE, msg->from, why);
+}
+
+/* Passive end: the peer has made its half. */
+static void ctl_accept(struct xway_conn *conn, const struct xway_ctl *msg)
+{
+	int err;
+
+	if (conn->state != XWAY_CONN_OPENING) {
+		xway_conn_bad(conn);
+		return;
+	}
+	err = xway_conn_mac(conn, true) == msg->mac ?
+		chan_map(conn, msg) : -EPROTO;
+	WRITE_ONCE(conn->state, XWAY_CONN_OPEN);
+	if (err) {
+		/* The peer may not use the ring before we say OPEN. */
+		conn->peer_id = msg->from;
+		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
+		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
+		xway_conn_return(conn, err == -EPROTO ? XWAY_R_PROOF :
+						      XWAY_R_MEMORY);
+		xway_conn_queue(conn);
+		return;
+	}
+	xway_count(CHANNELS);
+	xway_chan_flag(conn, XWAY_CHAN_OPEN);
+	WRITE_ONCE(conn->tx.usable, true);
+	if (test_bit(XWAY_F_RETURN, &conn->flags) ||
+	    test_bit(XWAY_F_GONE, &conn->flags))
+		xway_conn_queue(conn);
+	/* The peer may have rung while there was nothing here to look at. */
+	xway_conn_wake(conn);
+}
+
+static void ctl_decline(struct xway_conn *conn, const struct xway_ctl *msg)
+{
+	static const u8 why[] = {
+		[XWAY_DECLINE_UNKNOWN] = XWAY_R_UNKNOWN,
+		[XWAY_DECLINE_PROOF] = XWAY_R_PROOF,
+		[XWAY_DECLINE_OFF] = XWAY_R_OFF,
+		[XWAY_DECLINE_MEMORY] = XWAY_R_MEMORY,
+	};
+	u32 arg = msg->arg < ARRAY_SIZE(why) ? msg->arg : 0;
+
+	if (conn->state != XWAY_CONN_OPENING) {
+		xway_conn_bad(conn);
+		return;
+	}
+	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
+	xway_conn_return(conn, why[array_index_nospec(arg, ARRAY_SIZE(why))] ?:
+			       XWAY_R_UNKNOWN);
+	chan_free(conn);
+	/* A return asked for earlier has waited for this answer. */
+	xway_conn_queue(conn);
+}
+
+/**
+ * xway_chan_ctl() - take a control message of a link
+ * @link: the link, its mutex held
+ * @msg: a private copy of the message
+ *
+ * Return: false if no honest peer could have sent it.
+ */
+bool xway_chan_ctl(struct xway_link *link, const struct xway_ctl *msg)
+{
+	struct xway_conn *conn;
+
+	lockdep_assert_held(&link->lock);
+	if (msg->type == XWAY_CTL_OPEN) {
+		if (link->state == XWAY_LINK_UP && xway_switch_is_on())
+			ctl_open(link, msg);
+		else
+			ctl_reply(link, XWAY_CTL_DECLINE, msg->from,
+				  XWAY_DECLINE_OFF);
+		return true;
+	}
+	conn = xa_load(&link->chans, msg->chan);
+	if (!conn)
+		return false;
+	xway_conn_get(conn);
+	switch (msg->type) {
+	case XWAY_CTL_ACCEPT:
+		ctl_accept(conn, msg);
+		break;
+	case XWAY_CTL_DECLINE:
+		ctl_decline(conn, msg);
+		break;
+	case XWAY_CTL_CLOSE:
+		set_bit(XWAY_F_GOT_CLOSE, &conn->flags);
+		xway_conn_queue(conn);
+		break;
+	default:
+		xway_conn_put(conn);
+		return false;
+	}
+	xway_conn_put(conn);
+	return true;
+}
+
+/* After a grace period nobody writes our words any more. */
+void xway_chan_free_work(struct work_struct *work)
+{
+	struct xway_conn *conn = container_of(to_rcu_work(work),
+					      struct xway_conn, free_work);
+
+	mutex_lock(&conn->link->lock);
+	if (conn->ring_pages)
+		chan_free(conn);
+	mutex_unlock(&conn->link->lock);
+	xway_conn_put(conn);
+}
+
+/* Cleaner: say CLOSE when nothing of the peer is needed; free on its CLOSE. */
+void xway_chan_close(struct xway_conn *conn)
+{
+	struct xway_link *link = conn->link;
+	bool gone = test_bit(XWAY_F_GONE, &conn->flags);
+
+	lockdep_assert_held(&conn->rx.lock);
+	mutex_lock(&link->lock);
+	if (conn->state == XWAY_CONN_OPEN &&
+	    (gone || (test_bit(XWAY_F_RX_CLOSED, &conn->flags) &&
+		      test_bit(XWAY_F_TX_CLOSED, &conn->flags)))) {
+		/* From here on RCU readers may still be looking at the peer,
+		 * which is why our CLOSE goes out only after them.
+		 */
+		rcu_assign_pointer(conn->peer, NULL);
+		WRITE_ONCE(conn->state, XWAY_CONN_CLOSING);
+		mutex_unlock(&link->lock);
+		synchronize_rcu_expedited();
+		mutex_lock(&link->lock);
+		ctl_reply(link, XWAY_CTL_CLOSE, conn->peer_id, 0);
+	}
+	if (conn->state == XWAY_CONN_CLOSING &&
+	    test_and_clear_bit(XWAY_F_GOT_CLOSE, &conn->flags)) {
+		xway_conn_get(conn);
+		if (!queue_rcu_work(xway_wq, &conn->free_work))
+			xway_conn_put(conn);
+		WRITE_ONCE(conn->state, XWAY_CONN_TCP);
+	}
+	mutex_unlock(&link->lock);
+}
+
+/**
+ * xway_chan_drop() - end a channel whose peer answers no more
+ * @conn: connection; nothing is read from or written to the rings any more
+ *
+ * Our half needs no CLOSE, because the reaper keeps pages that are still
+ * mapped. May sleep.
+ */
+void xway_chan_drop(struct xway_conn *conn)
+{
+	struct xway_link *link = conn->link;
+
+	lockdep_assert_held(&conn->rx.lock);
+	rcu_assign_pointer(conn->peer, NULL);
+	synchronize_rcu();
+	mutex_lock(&link->lock);
+	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
+	if (conn->ring_pages)
+		chan_free(conn);
+	mutex_unlock(&link->lock);
+}
+
+static bool ring_kib_ok(const char *name, unsigned int kib)
+{
+	if (is_power_of_2(kib) && kib >= PAGE_SIZE / 1024 &&
+	    kib <= XWAY_RING_PAGES_MAX * (PAGE_SIZE / 1024))
+		return true;
+	pr_err("%s=%u: must be a power of two from %lu to %lu\n", name, kib,
+	       PAGE_SIZE / 1024, XWAY_RING_PAGES_MAX * (PAGE_SIZE / 1024));
+	return false;
+}
+
+int __init xway_chan_init(void)
+{
+	if (!ring_kib_ok("ring_kib", ring_kib) ||
+	    !ring_kib_ok("ring_kib_min", ring_kib_min))
+		return -EINVAL;
+	return 0;
+}
