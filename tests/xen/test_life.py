@@ -12,7 +12,8 @@ from tests.traffic import Ends
 
 MIB = 1 << 20
 
-pytestmark = pytest.mark.rig(type="pv", kernel="6.12")
+# Domain 0 keeps a guest's image in memory.
+pytestmark = pytest.mark.rig(type="pv", kernel="6.12", memory=256)
 
 
 def until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
@@ -103,6 +104,17 @@ def test_xwayd_restarts_unnoticed(machine: Machine, ends: Ends) -> None:
     assert traffic.counters(ends.active)["links_down"] == down
 
 
+def goes_on(dom0: Guest, ends: Ends, command: str, seconds: float) -> None:
+    """An open connection outlives what is done to g1: it goes back to TCP and on. New ones have rings."""
+    a, b = talk(ends, seconds)
+    dom0.run(command, timeout=400)
+    same(a, b, 300)
+    until(lambda: linked(ends.active) and linked(ends.passive), "the links again")
+    with traffic.measured(ends) as now:
+        ends.stream(size=4 * MIB, settle=60000)
+    assert now.ring_share() > 0.9, now.seen()
+
+
 def test_peer_destroyed(machine: Machine, ends: Ends) -> None:
     """Its connections end with a reset, nothing of it stays mapped, a new one links up."""
     _, b = talk(ends, 300)
@@ -119,3 +131,13 @@ def test_peer_destroyed(machine: Machine, ends: Ends) -> None:
     with traffic.measured(again) as moved:
         again.stream(size=4 * MIB, settle=60000)
     assert moved.ring_share() > 0.9, moved.seen()
+
+
+def test_save_and_restore(machine: Machine, ends: Ends) -> None:
+    goes_on(machine.dom0, ends, "xl save g1 /tmp/g1.image && xl restore /tmp/g1.image", 25)
+
+
+# Debian's Xen cannot migrate PV guests live: it has no shadow paging.
+@pytest.mark.rig(type="pvh", kernel="6.12", memory=256)
+def test_live_migration(machine: Machine, ends: Ends) -> None:
+    goes_on(machine.dom0, ends, 'xl migrate -s "" g1 "xl migrate-receive"', 60)
