@@ -270,7 +270,7 @@ def test_flood(two):
     begin = time.monotonic()
     for i in range(3000):
         two(f"put /local/domain/1/data/xway/2 1 {i:016x} 17 9")
-    two.expect(2, {"/peer/1": UUID % 1 + " 10.0.0.1", "/link/1": "1 %016x 17 9" % 2999})
+    two.expect(2, {"/peer/1": UUID % 1 + " 10.0.0.1", "/link/1": f"1 {2999:016x} 17 9"})
     took = time.monotonic() - begin
     two("changed")
     assert 1 <= int(two.client.stdout.readline()) <= 10 * took + 2

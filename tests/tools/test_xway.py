@@ -8,6 +8,7 @@ import re
 import socket
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -225,7 +226,7 @@ def test_holders(xway):
         conns = json.loads(xway("holders", "-j", FAKE_CONNS=1, FAKE_INODE=inode).stdout)
         (process,) = conns["connections"][0]["processes"]
         assert process["pid"] == os.getpid()
-        assert process["command"] == open(f"/proc/{os.getpid()}/comm").read().strip()
+        assert process["command"] == Path("/proc/self/comm").read_text().strip()
     assert xway("holders").stdout == "no connection is held\n"
 
 
