@@ -41,8 +41,12 @@ static struct options {
 	unsigned int settle_ms;
 	unsigned int max;
 	unsigned int timeout;
-} opt = { .mode = BLOCK, .size = 1 << 20, .conns = 1, .at_once = 1,
-	  .max = CHUNK_MAX, .timeout = 300 };
+} opt = { .mode = BLOCK,
+	  .size = 1 << 20,
+	  .conns = 1,
+	  .at_once = 1,
+	  .max = CHUNK_MAX,
+	  .timeout = 300 };
 
 static int failures;
 
@@ -98,9 +102,8 @@ static size_t draw(struct end *e)
 
 static void complain(const struct end *e, const char *what, uint64_t off)
 {
-	fprintf(stderr, "%s connection %llu at byte %llu: %s\n",
-		e->active ? "active" : "passive", (unsigned long long)e->conn,
-		(unsigned long long)off, what);
+	fprintf(stderr, "%s connection %llu at byte %llu: %s\n", e->active ? "active" : "passive",
+		(unsigned long long)e->conn, (unsigned long long)off, what);
 	__atomic_add_fetch(&failures, 1, __ATOMIC_RELAXED);
 }
 
@@ -132,8 +135,7 @@ static uint64_t tcp_segs(int fd)
 
 	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len))
 		return UINT64_MAX;
-	return (uint64_t)info.tcpi_data_segs_out << 32 |
-	       info.tcpi_notsent_bytes;
+	return (uint64_t)info.tcpi_data_segs_out << 32 | info.tcpi_notsent_bytes;
 }
 
 /* Returns 1 after progress, 0 if it would block, -1 at the end or on error. */
@@ -145,8 +147,7 @@ static int send_some(struct end *e, struct flow *f, int flags)
 	if (n > opt.size - f->off)
 		n = opt.size - f->off;
 	if (opt.settle_ms && !f->settled) {
-		f->settled = f->off > opt.size / 2 ||
-			     now_ms() - f->began > opt.settle_ms ||
+		f->settled = f->off > opt.size / 2 || now_ms() - f->began > opt.settle_ms ||
 			     (f->off && f->segs == tcp_segs(e->fd));
 		f->segs = tcp_segs(e->fd);
 		n = n < 16 ? n : 16;
@@ -159,8 +160,7 @@ static int send_some(struct end *e, struct flow *f, int flags)
 	}
 	fill(f->buf, n, f->key, f->off);
 	if (rand_r(&e->rand) % 8 == 0 && n > 2) {
-		struct iovec v[2] = { { f->buf, n / 3 },
-				      { f->buf + n / 3, n - n / 3 } };
+		struct iovec v[2] = { { f->buf, n / 3 }, { f->buf + n / 3, n - n / 3 } };
 
 		got = writev(e->fd, v, 2);
 	} else {
@@ -288,12 +288,10 @@ static void run_events(struct end *e)
 {
 	struct flow tx, rx;
 	int ep = -1, can_send = 1, can_recv = 1;
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLOUT | EPOLLET |
-					    EPOLLRDHUP };
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLOUT | EPOLLET | EPOLLRDHUP };
 
 	fcntl(e->fd, F_SETFL, fcntl(e->fd, F_GETFL) | O_NONBLOCK);
-	if (flow_init(&tx, key_of(e, e->active)) ||
-	    flow_init(&rx, key_of(e, !e->active))) {
+	if (flow_init(&tx, key_of(e, e->active)) || flow_init(&rx, key_of(e, !e->active))) {
 		complain(e, "no memory", 0);
 		return;
 	}
@@ -309,8 +307,7 @@ static void run_events(struct end *e)
 			can_recv = 0;
 		if (!tx.done && can_send && send_some(e, &tx, MSG_DONTWAIT) == 0)
 			can_send = 0;
-		if ((can_recv && !rx.done) || (can_send && !tx.done) ||
-		    (rx.done && tx.done))
+		if ((can_recv && !rx.done) || (can_send && !tx.done) || (rx.done && tx.done))
 			continue;
 		if (opt.mode == EPOLL) {
 			n = epoll_wait(ep, &ev, 1, opt.timeout * 1000);
@@ -318,8 +315,7 @@ static void run_events(struct end *e)
 		} else {
 			struct pollfd p = {
 				.fd = e->fd,
-				.events = (rx.done ? 0 : POLLIN) |
-					  (tx.done ? 0 : POLLOUT),
+				.events = (rx.done ? 0 : POLLIN) | (tx.done ? 0 : POLLOUT),
 			};
 
 			n = poll(&p, 1, opt.timeout * 1000);
@@ -349,11 +345,9 @@ static void *run(void *arg)
 	/* The first eight bytes say which connection this is. */
 	if (e->active) {
 		number = e->conn;
-		if (send(e->fd, &number, sizeof(number), MSG_NOSIGNAL) !=
-		    sizeof(number))
+		if (send(e->fd, &number, sizeof(number), MSG_NOSIGNAL) != sizeof(number))
 			complain(e, "cannot send its number", 0);
-	} else if (recv(e->fd, &number, sizeof(number), MSG_WAITALL) !=
-		   sizeof(number)) {
+	} else if (recv(e->fd, &number, sizeof(number), MSG_WAITALL) != sizeof(number)) {
 		complain(e, "no number came", 0);
 	}
 	e->conn = number;
@@ -394,10 +388,8 @@ static int ends(const char *host, const char *port, int active)
 
 	if (!active) {
 		listener = socket(ai->ai_family, SOCK_STREAM, 0);
-		setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one,
-			   sizeof(one));
-		if (bind(listener, ai->ai_addr, ai->ai_addrlen) ||
-		    listen(listener, 1024)) {
+		setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+		if (bind(listener, ai->ai_addr, ai->ai_addrlen) || listen(listener, 1024)) {
 			perror("stream: listen");
 			return 2;
 		}
@@ -412,8 +404,7 @@ static int ends(const char *host, const char *port, int active)
 			e->conn = i + j;
 			if (active) {
 				e->fd = socket(ai->ai_family, SOCK_STREAM, 0);
-				if (connect(e->fd, ai->ai_addr,
-					    ai->ai_addrlen)) {
+				if (connect(e->fd, ai->ai_addr, ai->ai_addrlen)) {
 					perror("stream: connect");
 					return 2;
 				}
@@ -448,9 +439,9 @@ int main(int argc, char **argv)
 		{ "mode", 1, NULL, 'm' },    { "size", 1, NULL, 's' },
 		{ "seed", 1, NULL, 'r' },    { "conns", 1, NULL, 'n' },
 		{ "at-once", 1, NULL, 'a' }, { "pause", 1, NULL, 'p' },
-		{ "settle", 1, NULL, 'l' },
-		{ "max", 1, NULL, 'x' },     { "timeout", 1, NULL, 't' },
-		{ "help", 0, NULL, 'h' },    { NULL, 0, NULL, 0 },
+		{ "settle", 1, NULL, 'l' },  { "max", 1, NULL, 'x' },
+		{ "timeout", 1, NULL, 't' }, { "help", 0, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
 	};
 	struct timespec a, b;
 	int c, err;
@@ -499,8 +490,7 @@ int main(int argc, char **argv)
 		opt.at_once = opt.conns;
 	signal(SIGPIPE, SIG_IGN);
 	clock_gettime(CLOCK_MONOTONIC, &a);
-	err = ends(argv[optind + 1], argv[optind + 2],
-		   !strcmp(argv[optind], "connect"));
+	err = ends(argv[optind + 1], argv[optind + 2], !strcmp(argv[optind], "connect"));
 	clock_gettime(CLOCK_MONOTONIC, &b);
 	printf("%u connections, %d failures, %.1f s\n", opt.conns, failures,
 	       b.tv_sec - a.tv_sec + (b.tv_nsec - a.tv_nsec) / 1e9);

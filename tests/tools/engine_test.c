@@ -42,10 +42,11 @@ static void restart(const char *config)
 {
 	xwayd_stop(&x);
 	/* libxenstore's watches go with the connection. */
-	for (const char *const *w = (const char *const[]){ "@introduceDomain", "introduce",
-							  "@releaseDomain", "release",
-							  "/local/domain/0/backend/vif", "vifs",
-							  NULL }; *w; w += 2)
+	for (const char *const *w =
+		     (const char *const[]){ "@introduceDomain", "introduce", "@releaseDomain",
+					    "release", "/local/domain/0/backend/vif", "vifs",
+					    NULL };
+	     *w; w += 2)
 		m.store.ops->unwatch(&m, w[0], w[1]);
 	start(config);
 }
@@ -228,6 +229,7 @@ static void test_offer_follows(void)
 }
 
 /* Not one of these may reach the other domain. */
+/* clang-format off */
 static const char * const bad_offers[] = {
 	"", " ", "1", "1 ", "2 0123456789abcdef 17 9", "01 0123456789abcdef 17 9",
 	" 1 0123456789abcdef 17 9", "1  0123456789abcdef 17 9", "1 0123456789abcdef 17 9 ",
@@ -244,6 +246,7 @@ static const char * const bad_offers[] = {
 	"1 0123456789abcdef 17 9                                                        ",
 	"gone crash", "../../../etc/passwd", "\x1b[2J", "%s%n%s%n",
 };
+/* clang-format on */
 
 static void test_bad_offers(void)
 {
@@ -670,15 +673,18 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } tests[] = {
+/* clang-format off */
 #define TEST(name) { #name, test_##name }
 	TEST(two), TEST(default_none), TEST(allow_all_late), TEST(groups), TEST(driver_domain),
 	TEST(odd_addresses), TEST(many_addresses), TEST(domain_0), TEST(offer_follows),
 	TEST(bad_offers), TEST(offer_needs_policy), TEST(rate), TEST(poweroff), TEST(crash),
-	TEST(suspend_saved), TEST(destroyed), TEST(zombie), TEST(coalesce), TEST(released_but_runs), TEST(suspend_resumed),
-	TEST(id_reused), TEST(restart), TEST(restart_after_end), TEST(conflict),
-	TEST(moving_within_host), TEST(store_errors), TEST(wrong_permissions), TEST(clear),
+	TEST(suspend_saved), TEST(destroyed), TEST(zombie), TEST(coalesce),
+	TEST(released_but_runs), TEST(suspend_resumed), TEST(id_reused),
+	TEST(restart), TEST(restart_after_end), TEST(conflict), TEST(moving_within_host),
+	TEST(store_errors), TEST(wrong_permissions), TEST(clear),
 	TEST(many),
 };
+/* clang-format on */
 
 int main(int argc, char **argv)
 {

@@ -75,8 +75,7 @@ int xc_domain_getinfo(xc_interface *xch, uint32_t first, unsigned int max, xc_do
 	return 1;
 }
 
-void *xc_map_foreign_range(xc_interface *xch, uint32_t dom, int size, int prot,
-			   unsigned long mfn)
+void *xc_map_foreign_range(xc_interface *xch, uint32_t dom, int size, int prot, unsigned long mfn)
 {
 	(void)xch, (void)dom, (void)prot, (void)mfn;
 	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_PRIVATE, -1, 0);

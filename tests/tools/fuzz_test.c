@@ -21,8 +21,9 @@ static uint32_t rnd(uint32_t n)
 
 static size_t mutate(char *buf, size_t len, size_t max)
 {
-	static const char * const bits[] = { "group ", "address ", "allow all\n", "fd00::1", "#",
-					     "\n", " ", "0", "4294967296", "1 ", "/", "offer/1" };
+	static const char *const bits[] = { "group ",	  "address ", "allow all\n", "fd00::1",
+					    "#",	  "\n",	      " ",	     "0",
+					    "4294967296", "1 ",	      "/",	     "offer/1" };
 
 	for (uint32_t n = rnd(4); n; n--) {
 		const char *bit = bits[rnd(sizeof(bits) / sizeof(bits[0]))];
@@ -117,7 +118,7 @@ static struct {
 } dom[IDS];
 
 static bool all;
-static unsigned int group;	/* bit i: domain i is in the one group */
+static unsigned int group; /* bit i: domain i is in the one group */
 
 static struct policy *policy(void)
 {
@@ -141,11 +142,11 @@ static struct policy *policy(void)
 
 static void fuzz_event(void)
 {
-	static const char * const tokens[] = { "introduce", "release", "vifs", "name/1", "vif/1",
-					       "offer/1", "offer/5", "offer/99999" };
-	static const char * const paths[] = { "/local/domain/1/data/xway/2", "@releaseDomain",
-					      "/local/domain/0/backend/vif/1/0/ip",
-					      "/libxl/1/device/vif/0/ip" };
+	static const char *const tokens[] = { "introduce", "release", "vifs",	 "name/1",
+					      "vif/1",	   "offer/1", "offer/5", "offer/99999" };
+	static const char *const paths[] = { "/local/domain/1/data/xway/2", "@releaseDomain",
+					     "/local/domain/0/backend/vif/1/0/ip",
+					     "/libxl/1/device/vif/0/ip" };
 	char token[256], path[256];
 
 	strcpy(token, tokens[rnd(8)]);
@@ -179,8 +180,7 @@ static void set_offer(unsigned int p, unsigned int q)
 		*offer = '\0';
 		return;
 	}
-	len = snprintf(offer, 200, "1 %016x %u %u", rnd(1000), rnd(1000),
-		       p < q ? 1 + rnd(100) : 0);
+	len = snprintf(offer, 200, "1 %016x %u %u", rnd(1000), rnd(1000), p < q ? 1 + rnd(100) : 0);
 	if (!rnd(3))
 		len = mutate(offer, len, 200);
 	mem_put_bytes(&m, path, offer, len);
@@ -234,8 +234,7 @@ static void step(void)
 
 static void check_pair(unsigned int p, unsigned int q)
 {
-	bool may = dom[p].there && dom[q].there &&
-		   (all || ((group >> p) & (group >> q) & 1));
+	bool may = dom[p].there && dom[q].there && (all || ((group >> p) & (group >> q) & 1));
 	char path[STORE_PATH], value[100];
 	const char *have;
 

@@ -7,7 +7,7 @@
 struct node {
 	struct node *next;
 	char *path;
-	char *value;		/* with a NUL behind it */
+	char *value; /* with a NUL behind it */
 	size_t len;
 	unsigned int reader;
 };
@@ -351,7 +351,7 @@ static void drop_events(struct mem *m)
 
 void mem_free(struct mem *m)
 {
-	CHECK(!m->watches || mem_watches(m) == 3);	/* those that are never taken back */
+	CHECK(!m->watches || mem_watches(m) == 3); /* those that are never taken back */
 	while (m->watches)
 		mem_unwatch(m, m->watches->path, m->watches->token);
 	mem_rm(m, "");

@@ -12,33 +12,33 @@
 struct mem {
 	struct store store;
 	int64_t now;
-	unsigned int writes;	/* changes that xwayd made */
-	unsigned int reads;	/* of what guests own */
+	unsigned int writes; /* changes that xwayd made */
+	unsigned int reads;  /* of what guests own */
 	unsigned int lists;
-	int fail;		/* errno of xwayd's next change, once */
-	int fail_read;		/* the same of the next offer */
+	int fail;      /* errno of xwayd's next change, once */
+	int fail_read; /* the same of the next offer */
 	struct node *nodes;
 	struct watch *watches;
 	struct event *events, **last_event;
 	struct dom *doms;
 };
 
-#define CHECK(cond) do {							\
-	if (!(cond)) {								\
-		fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #cond);	\
-		exit(1);							\
-	}									\
-} while (0)
+#define CHECK(cond)                                                                        \
+	do {                                                                               \
+		if (!(cond)) {                                                             \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #cond); \
+			exit(1);                                                           \
+		}                                                                          \
+	} while (0)
 
 void mem_init(struct mem *m);
 void mem_free(struct mem *m);
 
 /* The toolstack: makes, ends and destroys domains, writes where it likes. */
-void mem_create(struct mem *m, unsigned int id, const char *uuid, const char *name,
-		const char *ip);
-void mem_end(struct mem *m, unsigned int id, const char *reason);	/* NULL: goes on */
+void mem_create(struct mem *m, unsigned int id, const char *uuid, const char *name, const char *ip);
+void mem_end(struct mem *m, unsigned int id, const char *reason); /* NULL: goes on */
 void mem_destroy(struct mem *m, unsigned int id);
-void mem_forget(struct mem *m, unsigned int id);	/* the hypervisor's half of it */
+void mem_forget(struct mem *m, unsigned int id); /* the hypervisor's half of it */
 void mem_release(struct mem *m);
 void mem_put(struct mem *m, const char *path, const char *value);
 void mem_put_bytes(struct mem *m, const char *path, const void *value, size_t len);

@@ -27,7 +27,8 @@ static void list(const char *path)
 {
 	unsigned int n, n_perms, len;
 	struct xs_permissions *perms = xs_get_permissions(xs, XBT_NULL, path, &n_perms);
-	char **names = xs_directory(xs, XBT_NULL, path, &n), *value = xs_read(xs, XBT_NULL, path, &len);
+	char **names = xs_directory(xs, XBT_NULL, path, &n),
+	     *value = xs_read(xs, XBT_NULL, path, &len);
 	char below[512];
 
 	if (perms && value) {
@@ -52,7 +53,8 @@ static unsigned int changed(void)
 
 	usleep(100000);
 	while ((event = xs_check_watch(xs))) {
-		n += strstr(event[XS_WATCH_PATH], "/xway") && !strstr(event[XS_WATCH_PATH], "/data");
+		n += strstr(event[XS_WATCH_PATH], "/xway") &&
+		     !strstr(event[XS_WATCH_PATH], "/data");
 		free(event);
 	}
 	return n;
@@ -72,7 +74,8 @@ int main(void)
 		path[0] = '\0';
 		sscanf(line, "%15s %255s %n", verb, path, &at);
 		if (!strcmp(verb, "put"))
-			check(xs_write(xs, XBT_NULL, path, line + at, at ? strlen(line + at) : 0), line);
+			check(xs_write(xs, XBT_NULL, path, line + at, at ? strlen(line + at) : 0),
+			      line);
 		else if (!strcmp(verb, "rm"))
 			check(xs_rm(xs, XBT_NULL, path), line);
 		else if (!strcmp(verb, "introduce"))
@@ -86,9 +89,12 @@ int main(void)
 		else if (!strcmp(verb, "ls"))
 			list(path), puts(".");
 		else if (sscanf(line, "perms %255s %u %u", path, &id, &reader) >= 2)
-			check(xs_set_permissions(xs, XBT_NULL, path, (struct xs_permissions[]){
-				{ .id = id, .perms = XS_PERM_NONE },
-				{ .id = reader, .perms = XS_PERM_READ } }, reader ? 2 : 1), line);
+			check(xs_set_permissions(xs, XBT_NULL, path,
+						 (struct xs_permissions[]){
+							 { .id = id, .perms = XS_PERM_NONE },
+							 { .id = reader, .perms = XS_PERM_READ } },
+						 reader ? 2 : 1),
+			      line);
 		else
 			check(0, line);
 		fflush(stdout);

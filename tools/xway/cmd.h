@@ -7,15 +7,15 @@
 enum {
 	EXIT_OK = 0,
 	EXIT_FAILED = 1,
-	EXIT_USAGE = 2,		/* the command line is not right */
-	EXIT_HELD = 3,		/* off, but connections are still held */
+	EXIT_USAGE = 2, /* the command line is not right */
+	EXIT_HELD = 3,	/* off, but connections are still held */
 };
 
 #define WAIT_DEFAULT 10
 
 struct options {
 	bool json;
-	int wait;		/* seconds; -1: not given */
+	int wait; /* seconds; -1: not given */
 };
 
 /* Arguments are those after the name of the command. */

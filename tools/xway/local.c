@@ -10,7 +10,7 @@
 
 struct prefix {
 	uint8_t addr[16];
-	uint8_t len;		/* of the address */
+	uint8_t len; /* of the address */
 	uint8_t bits;
 };
 

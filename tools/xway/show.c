@@ -34,12 +34,10 @@ static void print(const json_t *state)
 
 	printf("xway %s: %s\n", out_str(state, "version"),
 	       json_is_true(json_object_get(state, "on")) ? "on" : "off");
-	printf("  %s, %s\n",
-	       out_count(out_int(state, "connections"), "connection", a, sizeof(a)),
+	printf("  %s, %s\n", out_count(out_int(state, "connections"), "connection", a, sizeof(a)),
 	       out_count(out_int(state, "channels"), "channel", b, sizeof(b)));
-	printf("  memory: %s of at most %s, %s in rings\n",
-	       bytes(state, "pages", a), bytes(state, "pages_max", b),
-	       bytes(state, "pages_used", c));
+	printf("  memory: %s of at most %s, %s in rings\n", bytes(state, "pages", a),
+	       bytes(state, "pages_max", b), bytes(state, "pages_used", c));
 	if (out_int(state, "unrevoked"))
 		printf("  %s not given back by peers yet\n",
 		       out_count(out_int(state, "unrevoked"), "page", a, sizeof(a)));

@@ -21,7 +21,8 @@ static const struct {
 	{ "on", cmd_on, "", "accelerate new connections" },
 	{ "off", cmd_off, "[--wait SECONDS]", "stop, and return open connections to TCP" },
 	{ "holders", cmd_holders, "", "which processes and sockets hold the module" },
-	{ "local", cmd_local, "add|del PREFIX", "addresses of this kernel that count as co-resident" },
+	{ "local", cmd_local, "add|del PREFIX",
+	  "addresses of this kernel that count as co-resident" },
 	{ "version", cmd_version, "", "the versions of this command and of the module" },
 	{ "help", cmd_help, "", "this text" },
 };
@@ -118,8 +119,8 @@ int main(int argc, char **argv)
 			break;
 		case 'w':
 			if (!parse_seconds(optarg, &o.wait))
-				return usage_error("--wait: '%s' is no number of seconds up to a day",
-						   optarg);
+				return usage_error(
+					"--wait: '%s' is no number of seconds up to a day", optarg);
 			break;
 		default:
 			fputs("Try 'xway help'.\n", stderr);

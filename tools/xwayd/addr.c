@@ -22,11 +22,11 @@ static bool names_one_host(const struct addr *addr)
 
 	if (addr->len == 4)
 		return b[0] != 0 && b[0] != 127 && b[0] < 224;
-	if (b[0] == 0xff)				/* multicast */
+	if (b[0] == 0xff) /* multicast */
 		return false;
-	if (b[0] == 0xfe && (b[1] & 0xc0) == 0x80)	/* link-local */
+	if (b[0] == 0xfe && (b[1] & 0xc0) == 0x80) /* link-local */
 		return false;
-	if (all_zero(b, 10))		/* ::, ::1, IPv4-mapped, IPv4-compatible */
+	if (all_zero(b, 10)) /* ::, ::1, IPv4-mapped, IPv4-compatible */
 		return false;
 	return true;
 }

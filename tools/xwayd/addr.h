@@ -11,8 +11,8 @@
 #define ADDR_TEXT 46
 
 struct addr {
-	uint8_t len;		/* 4 or 16 */
-	uint8_t bytes[16];	/* the rest of an IPv4 address is zero */
+	uint8_t len;	   /* 4 or 16 */
+	uint8_t bytes[16]; /* the rest of an IPv4 address is zero */
 };
 
 /* The reason why @text is no address of a domain, or NULL. */

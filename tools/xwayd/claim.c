@@ -46,7 +46,7 @@ static void read_vif_addrs(struct domain *d, char *text)
  * is the guest's own, and it could point to anywhere. For a backend in another
  * domain libxl keeps a copy below /libxl.
  */
-static const char * const vif_dirs[] = {
+static const char *const vif_dirs[] = {
 	"/local/domain/0/backend/vif/%u",
 	"/libxl/%u/device/vif",
 };

@@ -164,7 +164,7 @@ static void scan_one(struct xwayd *x, unsigned int id, int64_t now)
 	if (x->store->ops->domain(x->store->ctx, id, &info))
 		return;
 	if (d && strcmp(d->uuid, info.uuid))
-		return;		/* another one under the same id */
+		return; /* another one under the same id */
 	if (!d)
 		d = add(x, id, &info);
 	else

@@ -22,7 +22,7 @@
 #define LOCK "/run/xwayd.lock"
 
 enum {
-	EXIT_USAGE = 2,		/* also an error in the configuration file */
+	EXIT_USAGE = 2, /* also an error in the configuration file */
 	EXIT_RUNNING = 3,
 };
 

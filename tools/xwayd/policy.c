@@ -123,7 +123,8 @@ static int parse_address(struct parser *p)
 	char *word;
 
 	if (!who)
-		return fail(p, "'address' needs a domain and addresses: 'address DOMAIN ADDRESS...'");
+		return fail(p,
+			    "'address' needs a domain and addresses: 'address DOMAIN ADDRESS...'");
 	while ((word = next_word(p))) {
 		wrong = addr_parse(word, &addr);
 		if (wrong)

@@ -168,9 +168,9 @@ static int real_domain(void *ctx, unsigned int id, struct domain_info *out)
 	}
 	h = info.handle;
 	snprintf(out->uuid, sizeof(out->uuid),
-		 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", h[0],
-		 h[1], h[2], h[3], h[4], h[5], h[6], h[7], h[8], h[9], h[10], h[11], h[12],
-		 h[13], h[14], h[15]);
+		 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", h[0], h[1],
+		 h[2], h[3], h[4], h[5], h[6], h[7], h[8], h[9], h[10], h[11], h[12], h[13], h[14],
+		 h[15]);
 	out->ended = end_reason(&info);
 	return 0;
 }

@@ -13,7 +13,7 @@
 
 struct domain_info {
 	char uuid[UUID_TEXT];
-	const char *ended;	/* why it has ended, or NULL */
+	const char *ended; /* why it has ended, or NULL */
 };
 
 struct store_ops {

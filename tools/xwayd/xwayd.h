@@ -34,39 +34,39 @@
 /* What domain P's subtree says of domain Q. */
 struct peer {
 	struct peer *next;
-	unsigned int id;	/* Q */
-	char *said;		/* value of P's xway/peer/Q, NULL: no node */
-	char *link;		/* value of P's xway/link/Q, NULL: no node */
-	bool wanted;		/* the policy wants Q introduced */
-	bool live;		/* @said introduces Q: its offers are relayed */
-	int64_t gone_at;	/* when a "gone" node goes, else NEVER */
-	bool dirty;		/* Q's offer may have changed */
-	int64_t relay_at;	/* but look at it no sooner than this */
-	char uuid[UUID_TEXT];	/* of the Q that P was told of last, or "" */
-	char *stale;		/* an offer of Q's that is not, or no longer, for P */
-	char *refused;		/* Q's last bad offer, not to log it twice */
+	unsigned int id;      /* Q */
+	char *said;	      /* value of P's xway/peer/Q, NULL: no node */
+	char *link;	      /* value of P's xway/link/Q, NULL: no node */
+	bool wanted;	      /* the policy wants Q introduced */
+	bool live;	      /* @said introduces Q: its offers are relayed */
+	int64_t gone_at;      /* when a "gone" node goes, else NEVER */
+	bool dirty;	      /* Q's offer may have changed */
+	int64_t relay_at;     /* but look at it no sooner than this */
+	char uuid[UUID_TEXT]; /* of the Q that P was told of last, or "" */
+	char *stale;	      /* an offer of Q's that is not, or no longer, for P */
+	char *refused;	      /* Q's last bad offer, not to log it twice */
 };
 
 struct domain {
 	struct domain *next;
 	unsigned int id;
 	char uuid[UUID_TEXT];
-	char *name;		/* may be NULL */
-	const char *ended;	/* reason, NULL while it runs */
-	uint64_t born;		/* in which order they were found */
-	bool seen;		/* in the present scan */
-	bool reread;		/* name and vif addresses may have changed */
-	bool made;		/* its xway node is there */
-	bool loaded;		/* its peers are what XenStore has */
-	bool party;		/* may have peers at all */
+	char *name;	   /* may be NULL */
+	const char *ended; /* reason, NULL while it runs */
+	uint64_t born;	   /* in which order they were found */
+	bool seen;	   /* in the present scan */
+	bool reread;	   /* name and vif addresses may have changed */
+	bool made;	   /* its xway node is there */
+	bool loaded;	   /* its peers are what XenStore has */
+	bool party;	   /* may have peers at all */
 
 	struct addr vif[DOMAIN_ADDRS];
 	unsigned int n_vif;
-	struct addr addrs[DOMAIN_ADDRS];	/* of vifs and configuration */
+	struct addr addrs[DOMAIN_ADDRS]; /* of vifs and configuration */
 	unsigned int n_addrs;
-	bool struck[DOMAIN_ADDRS];		/* claimed by another one too */
-	uint64_t *groups;			/* bitmap of the policy's groups */
-	char *value;				/* for peer/ nodes, NULL: none */
+	bool struck[DOMAIN_ADDRS]; /* claimed by another one too */
+	uint64_t *groups;	   /* bitmap of the policy's groups */
+	char *value;		   /* for peer/ nodes, NULL: none */
 
 	struct peer *peers;
 	unsigned int complaints;
@@ -77,14 +77,14 @@ struct xwayd {
 	struct store *store;
 	struct policy *policy;
 	struct domain *domains;
-	bool scan;		/* domains may have come or gone */
-	bool apply;		/* addresses or policy may have changed */
-	int64_t apply_at;	/* but do it no sooner than this */
-	int64_t again_at;	/* scan again then, without being told */
-	int64_t gone_at;	/* the first "gone" node to go */
-	int64_t relay_at;	/* the first offer that waits to be relayed */
+	bool scan;	  /* domains may have come or gone */
+	bool apply;	  /* addresses or policy may have changed */
+	int64_t apply_at; /* but do it no sooner than this */
+	int64_t again_at; /* scan again then, without being told */
+	int64_t gone_at;  /* the first "gone" node to go */
+	int64_t relay_at; /* the first offer that waits to be relayed */
 	uint64_t births;
-	char *conflicts;	/* what was last logged of them */
+	char *conflicts; /* what was last logged of them */
 };
 
 /* engine.c: events in, work out */
