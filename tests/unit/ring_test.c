@@ -9,6 +9,7 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,15 +22,14 @@
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define LOST_SECONDS 5
 
-#define CHECK(cond, ...)						\
-	do {								\
-		if (!(cond)) {						\
-			fprintf(stderr, "%s:%d: %s: ", __func__,	\
-				__LINE__, #cond);			\
-			fprintf(stderr, __VA_ARGS__);			\
-			fputc('\n', stderr);				\
-			_exit(1);					\
-		}							\
+#define CHECK(cond, ...)                                                           \
+	do {                                                                       \
+		if (!(cond)) {                                                     \
+			fprintf(stderr, "%s:%d: %s: ", __func__, __LINE__, #cond); \
+			fprintf(stderr, __VA_ARGS__);                              \
+			fputc('\n', stderr);                                       \
+			_exit(1);                                                  \
+		}                                                                  \
 	} while (0)
 
 /* Set by the environment: the sanitizers need fewer rounds. */
@@ -44,12 +44,14 @@ static u32 rnd(u32 *state)
 }
 
 /* Numbers at which unsigned arithmetic goes wrong, and some ordinary ones. */
+/* clang-format off */
 static const u32 edges[] = {
 	0, 1, 2, 3, 4095, 4096, 4097, 65535, 65536,
 	0x3fffffff, 0x40000000, 0x40000001, 0x7ffffffe, 0x7fffffff,
 	0x80000000, 0x80000001, 0xbfffffff, 0xc0000000, 0xffff0000,
 	0xfffff000, 0xfffffffd, 0xfffffffe, 0xffffffff, 12345678,
 };
+/* clang-format on */
 
 static const u32 sizes[] = { 1, 2, 16, 4096, 8192, 131072, 1u << 20, 1u << 30 };
 
@@ -66,26 +68,20 @@ static void test_unread(void)
 			for (k = 0; k < ARRAY_SIZE(edges); k++) {
 				u32 cons = edges[j], ahead = edges[k];
 				u32 prod = (uint64_t)cons + ahead;
-				bool ok = xway_ring_unread(prod, cons, size,
-							   &bytes);
+				bool ok = xway_ring_unread(prod, cons, size, &bytes);
 
-				CHECK(ok == (ahead <= size),
-				      "prod %u cons %u size %u", prod, cons,
+				CHECK(ok == (ahead <= size), "prod %u cons %u size %u", prod, cons,
 				      size);
-				CHECK(!ok || bytes == ahead, "%u for %u",
-				      bytes, ahead);
+				CHECK(!ok || bytes == ahead, "%u for %u", bytes, ahead);
 			}
-			CHECK(xway_ring_unread(edges[j] + size, edges[j], size,
-					       &bytes) && bytes == size,
+			CHECK(xway_ring_unread(edges[j] + size, edges[j], size, &bytes) &&
+				      bytes == size,
 			      "full, cons %u size %u", edges[j], size);
-			CHECK(xway_ring_unread(edges[j], edges[j], size,
-					       &bytes) && !bytes,
+			CHECK(xway_ring_unread(edges[j], edges[j], size, &bytes) && !bytes,
 			      "empty, cons %u size %u", edges[j], size);
-			CHECK(!xway_ring_unread(edges[j] + size + 1, edges[j],
-						size, &bytes),
+			CHECK(!xway_ring_unread(edges[j] + size + 1, edges[j], size, &bytes),
 			      "one too many, cons %u size %u", edges[j], size);
-			CHECK(!xway_ring_unread(edges[j] - 1, edges[j], size,
-						&bytes),
+			CHECK(!xway_ring_unread(edges[j] - 1, edges[j], size, &bytes),
 			      "backwards, cons %u size %u", edges[j], size);
 		}
 	}
@@ -120,28 +116,23 @@ static void test_crossed(void)
 	for (i = 0; i < ARRAY_SIZE(edges); i++)
 		for (j = 0; j < ARRAY_SIZE(edges); j++)
 			for (k = 0; k < ARRAY_SIZE(edges); k++)
-				CHECK(xway_ring_crossed(edges[i],
-							edges[j] + edges[k],
-							edges[j]) ==
-					      crossed(edges[i], edges[j],
-						      edges[k]),
-				      "want %u old %u by %u", edges[i],
-				      edges[j], edges[k]);
+				CHECK(xway_ring_crossed(edges[i], edges[j] + edges[k], edges[j]) ==
+					      crossed(edges[i], edges[j], edges[k]),
+				      "want %u old %u by %u", edges[i], edges[j], edges[k]);
 	for (i = 0; i < 1000 * effort; i++) {
 		u32 want = rnd(&seed), old = rnd(&seed);
 		u32 by = rnd(&seed) >> (rnd(&seed) % 32);
 
 		if (i & 1)
 			want = old + (rnd(&seed) % 8) * (by / 4 + 1);
-		CHECK(xway_ring_crossed(want, old + by, old) ==
-			      crossed(want, old, by),
+		CHECK(xway_ring_crossed(want, old + by, old) == crossed(want, old, by),
 		      "want %u old %u by %u", want, old, by);
 	}
 	/* Standing still passes nothing. */
 	for (i = 0; i < ARRAY_SIZE(edges); i++)
 		for (j = 0; j < ARRAY_SIZE(edges); j++)
-			CHECK(!xway_ring_crossed(edges[i], edges[j], edges[j]),
-			      "want %u at %u", edges[i], edges[j]);
+			CHECK(!xway_ring_crossed(edges[i], edges[j], edges[j]), "want %u at %u",
+			      edges[i], edges[j]);
 }
 
 /* ---- where bytes lie ---- */
@@ -168,8 +159,9 @@ static void pages_free(void **pages, u32 size)
 
 static void test_at(void)
 {
-	static const u32 lens[] = { 0,	  1,	2,    4094,  4095,	4096,
-				    4097, 8191, 8192, 12289, 0xffffffff };
+	static const u32 lens[] = {
+		0, 1, 2, 4094, 4095, 4096, 4097, 8191, 8192, 12289, 0xffffffff
+	};
 	u32 p, i, j, k;
 
 	for (p = 1; p <= 16; p *= 2) {
@@ -184,12 +176,10 @@ static void test_at(void)
 				u32 len = lens[j], room = 4096 - off % 4096;
 				char *at = xway_ring_at(pages, idx, size, &len);
 
-				CHECK(at == (char *)pages[off / 4096] +
-						     off % 4096,
+				CHECK(at == (char *)pages[off / 4096] + off % 4096,
 				      "index %u size %u", idx, size);
 				CHECK(len == (lens[j] < room ? lens[j] : room),
-				      "index %u size %u: %u of %u", idx, size,
-				      len, lens[j]);
+				      "index %u size %u: %u of %u", idx, size, len, lens[j]);
 			}
 		}
 		for (k = 0; k < ARRAY_SIZE(edges); k++) {
@@ -232,8 +222,7 @@ static void copy_out(void **pages, u32 size, u32 idx, u32 len, uint64_t at)
 		const uint8_t *from = xway_ring_at(pages, idx, size, &n);
 
 		for (i = 0; i < n; i++)
-			CHECK(from[i] == stream_byte(at + i),
-			      "byte %llu at index %u of %u",
+			CHECK(from[i] == stream_byte(at + i), "byte %llu at index %u of %u",
 			      (unsigned long long)(at + i), idx + i, size);
 		idx += n;
 		at += n;
@@ -260,8 +249,7 @@ static void test_model(void)
 				u32 want = rnd(&seed) >> (rnd(&seed) % 32);
 
 				CHECK(xway_ring_unread(prod, cons, size, &have),
-				      "prod %u cons %u size %u", prod, cons,
-				      size);
+				      "prod %u cons %u size %u", prod, cons, size);
 				CHECK(have == in - out, "%u", have);
 				n = size - have < want ? size - have : want;
 				fulls += have + n == size;
@@ -269,16 +257,15 @@ static void test_model(void)
 				old = prod;
 				wraps += (u32)(old + n) < old;
 				/* Asked for the byte just put, and the next. */
-				CHECK(xway_ring_publish(&prod, old + n, old,
-							&(u32){ old + n }) ==
-					      (n != 0), "%u", n);
-				CHECK(!xway_ring_crossed(prod + 1, prod, old),
+				CHECK(xway_ring_publish(&prod, old + n, old, &(u32){ old + n }) ==
+					      (n != 0),
 				      "%u", n);
+				CHECK(!xway_ring_crossed(prod + 1, prod, old), "%u", n);
 				in += n;
 
 				want = rnd(&seed) >> (rnd(&seed) % 32);
-				CHECK(xway_ring_unread(prod, cons, size, &have),
-				      "prod %u cons %u", prod, cons);
+				CHECK(xway_ring_unread(prod, cons, size, &have), "prod %u cons %u",
+				      prod, cons);
 				n = have < want ? have : want;
 				empties += n == have;
 				copy_out(pages, size, cons, n, out);
@@ -287,8 +274,7 @@ static void test_model(void)
 			}
 			pages_free(pages, size);
 		}
-	CHECK(fulls && empties && wraps, "%u %u %u: not enough was tried",
-	      fulls, empties, wraps);
+	CHECK(fulls && empties && wraps, "%u %u %u: not enough was tried", fulls, empties, wraps);
 }
 
 /* ---- two threads that sleep only when the protocol lets them ---- */
@@ -305,8 +291,7 @@ struct event {
  */
 static long futex(u32 *word, int op, u32 val, const struct timespec *timeout)
 {
-	return syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, val, timeout,
-		       NULL, 0);
+	return syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, val, timeout, NULL, 0);
 }
 
 static void event_ring(struct event *ev)
@@ -356,14 +341,12 @@ static void *writer(void *arg)
 	while (in < p->total) {
 		u32 cons = ring_load_acquire(&p->cons);
 
-		CHECK(xway_ring_unread(prod, cons, p->size, &used),
-		      "prod %u cons %u", prod, cons);
+		CHECK(xway_ring_unread(prod, cons, p->size, &used), "prod %u cons %u", prod, cons);
 		if (used == p->size) {
 			/* As poll() does: worth an event when half is free. */
 			xway_ring_arm(&p->want_room, prod - p->size / 2);
 			if (ring_load_acquire(&p->cons) == cons)
-				CHECK(event_wait(&p->room),
-				      "lost wake-up of the writer at %llu",
+				CHECK(event_wait(&p->room), "lost wake-up of the writer at %llu",
 				      (unsigned long long)in);
 			continue;
 		}
@@ -390,13 +373,11 @@ static void *reader(void *arg)
 	while (out < p->total) {
 		u32 prod = ring_load_acquire(&p->prod);
 
-		CHECK(xway_ring_unread(prod, cons, p->size, &have),
-		      "prod %u cons %u", prod, cons);
+		CHECK(xway_ring_unread(prod, cons, p->size, &have), "prod %u cons %u", prod, cons);
 		if (!have) {
 			xway_ring_arm(&p->want_data, prod + 1);
 			if (ring_load_acquire(&p->prod) == prod)
-				CHECK(event_wait(&p->data),
-				      "lost wake-up of the reader at %llu",
+				CHECK(event_wait(&p->data), "lost wake-up of the reader at %llu",
 				      (unsigned long long)out);
 			continue;
 		}
@@ -416,22 +397,27 @@ static void *reader(void *arg)
 static u32 stress(u32 size, u32 burst, u32 start, uint64_t total)
 {
 	struct pair p = {
-		.size = size, .burst = burst, .start = start, .total = total,
-		.prod = start, .cons = start, .want_data = start + 1,
+		.size = size,
+		.burst = burst,
+		.start = start,
+		.total = total,
+		.prod = start,
+		.cons = start,
+		.want_data = start + 1,
 		.want_room = start,
 	};
 	pthread_t w, r;
 
 	p.pages = pages_new(size);
-	CHECK(!pthread_create(&r, NULL, reader, &p) &&
-	      !pthread_create(&w, NULL, writer, &p), "threads");
+	CHECK(!pthread_create(&r, NULL, reader, &p) && !pthread_create(&w, NULL, writer, &p),
+	      "threads");
 	pthread_join(w, NULL);
 	pthread_join(r, NULL);
-	CHECK(p.prod == (u32)(start + total) && p.cons == p.prod,
-	      "prod %u cons %u", p.prod, p.cons);
+	CHECK(p.prod == (u32)(start + total) && p.cons == p.prod, "prod %u cons %u", p.prod,
+	      p.cons);
 	/* An event for each byte would be right too, but is not the point. */
-	CHECK(p.data.rung <= p.data.slept + total / 2 + 1, "rung %u slept %u",
-	      p.data.rung, p.data.slept);
+	CHECK(p.data.rung <= p.data.slept + total / 2 + 1, "rung %u slept %u", p.data.rung,
+	      p.data.slept);
 	pages_free(p.pages, size);
 	return p.data.slept + p.room.slept;
 }
@@ -468,8 +454,7 @@ static void meet(struct litmus *l, int me, u32 round)
 	u32 spins = 0;
 
 	__atomic_store_n(&l->turn[me], round, __ATOMIC_RELEASE);
-	while ((int)(__atomic_load_n(&l->turn[!me], __ATOMIC_ACQUIRE) -
-		     round) < 0)
+	while ((int)(__atomic_load_n(&l->turn[!me], __ATOMIC_ACQUIRE) - round) < 0)
 		if (++spins % 1024 == 0)
 			sched_yield();
 }
@@ -532,12 +517,12 @@ static void litmus(u32 rounds)
 	l.rang = calloc(l.rounds, 1);
 	l.saw = calloc(l.rounds, 1);
 	CHECK(!pthread_create(&r, NULL, litmus_reader, &l) &&
-	      !pthread_create(&w, NULL, litmus_writer, &l), "threads");
+		      !pthread_create(&w, NULL, litmus_writer, &l),
+	      "threads");
 	pthread_join(w, NULL);
 	pthread_join(r, NULL);
 	for (i = 0; i < l.rounds; i++)
-		CHECK(l.rang[i] || l.saw[i], "round %u: neither saw the other",
-		      i);
+		CHECK(l.rang[i] || l.saw[i], "round %u: neither saw the other", i);
 	free(l.rang);
 	free(l.saw);
 }
@@ -554,9 +539,8 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
-	{ "unread", test_unread }, { "crossed", test_crossed },
-	{ "at", test_at },	   { "model", test_model },
-	{ "stress", test_stress }, { "litmus", test_litmus },
+	{ "unread", test_unread }, { "crossed", test_crossed }, { "at", test_at },
+	{ "model", test_model },   { "stress", test_stress },	{ "litmus", test_litmus },
 };
 
 int main(int argc, char **argv)
