@@ -115,9 +115,9 @@ void xway_arena_flush(void)
 	struct orphan *o, *next;
 	int i;
 
-	for (i = 0; i < 200 && atomic_read(&orphans_count); i++) {
+	for (i = 0; i < 100 && atomic_read(&orphans_count); i++) {
 		mod_delayed_work(system_wq, &reaper, 0);
-		msleep(10);
+		msleep(20);
 	}
 	cancel_delayed_work_sync(&reaper);
 	list_for_each_entry_safe(o, next, &orphans, node) {
@@ -199,9 +199,10 @@ static int arena_grow(struct xway_link *link, u32 pages)
 		if (a->hdr)
 			WRITE_ONCE(a->hdr->dirs[d], link->dir[d].ref);
 	}
-	/* The directory's entries must be there before the count says so. */
-	if (a->hdr)
+	if (a->hdr) {
+		/* Entries before their count: pairs with xway_view_addr(). */
 		virt_store_release(&a->hdr->pages, a->pages);
+	}
 	return i ? 0 : err;
 }
 
@@ -233,6 +234,7 @@ int xway_arena_create(struct xway_link *link)
 	hdr->dirs[0] = link->dir[0].ref;
 	hdr->pages = a->pages;
 	hdr->bell_event = 1;
+	/* The header before what names it: pairs with xway_view_open(). */
 	virt_store_release(&hdr->magic, XWAY_MAGIC);
 	a->bell = page_address(a->slot[XWAY_PAGE_BELL].page);
 	a->hdr = hdr;
@@ -342,6 +344,7 @@ const void *xway_view_addr(struct xway_link *link, u32 nr)
 	m = xa_load(&v->maps, nr);
 	if (m)
 		return m->addr;
+	/* Entries after their count: pairs with arena_grow() at the peer. */
 	if (!hdr || nr >= virt_load_acquire(&hdr->pages) ||
 	    nr >= XWAY_ARENA_PAGES_MAX)
 		return ERR_PTR(-EPROTO);
@@ -404,6 +407,7 @@ int xway_view_open(struct xway_link *link, u32 ref, u64 nonce)
 		return err;
 	}
 	v->hdr = m->addr;
+	/* Pairs with xway_arena_create() at the peer. */
 	if (virt_load_acquire(&v->hdr->magic) != XWAY_MAGIC ||
 	    READ_ONCE(v->hdr->version) != XWAY_WIRE_VERSION ||
 	    READ_ONCE(v->hdr->nonce) != nonce) {

@@ -148,6 +148,10 @@ void xway_chan_flag(struct xway_conn *conn, u32 flag)
 	was = conn->own->flags;
 	WRITE_ONCE(conn->own->flags, was | flag);
 	spin_unlock_bh(&conn->lock);
+	/* The flag before what is looked at: for xway_link_bell() below that is
+	 * whether the last post was taken, pairs with bell_run() at the peer;
+	 * for who sets NO_READER it is prod, pairs with xway_tx_put().
+	 */
 	virt_mb();
 	if (!(was & flag))
 		xway_link_bell(conn->link, conn->peer_id, &conn->bell_last);

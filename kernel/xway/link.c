@@ -20,7 +20,7 @@
 #define BELL_BATCH 64
 
 LIST_HEAD(xway_links);
-DEFINE_MUTEX(xway_links_lock);
+DEFINE_MUTEX(xway_links_lock);	/* the list above */
 struct workqueue_struct *xway_wq;
 
 struct ctl_item {
@@ -117,22 +117,27 @@ static void bell_run(struct tasklet_struct *t)
 	struct xway_link *link = from_tasklet(link, t, bell_task);
 	struct xway_header *own = link->arena.hdr;
 	const struct xway_header *peer;
+	const u32 *posts;
 	u32 ids[BELL_BATCH], prod, n, i, budget = 8 * BELL_BATCH;
 	enum xway_link_state state;
 	bool scanned = false;
 	bool idle = true;
 
 	rcu_read_lock();
-	/* An event can come before the view is whole: the state says it is. */
+	/* An event can come before the view is whole: the state says it is.
+	 * Pairs with xway_link_map().
+	 */
 	state = smp_load_acquire(&link->state);
 	if (state == XWAY_LINK_WAITING || state == XWAY_LINK_DEAD ||
 	    READ_ONCE(link->broken))
 		goto out;
 	peer = link->view.hdr;
+	posts = link->view.bell;
 	if (state == XWAY_LINK_CONNECTING)
 		queue_work(xway_wq, &link->work);
 	xway_count(EVENTS_RECEIVED);
 	do {
+		/* Posts after their count: pairs with xway_link_bell(). */
 		while ((prod = virt_load_acquire(&peer->bell_prod)) !=
 		       link->bell_cons) {
 			if (prod - link->bell_cons > XWAY_BELLS) {
@@ -141,13 +146,20 @@ static void bell_run(struct tasklet_struct *t)
 			}
 			idle = false;
 			n = min_t(u32, prod - link->bell_cons, BELL_BATCH);
-			for (i = 0; i < n; i++)
-				ids[i] = READ_ONCE(link->view.bell[
-					(link->bell_cons + i) % XWAY_BELLS]);
+			for (i = 0; i < n; i++) {
+				u32 at = link->bell_cons + i;
+
+				ids[i] = READ_ONCE(posts[at % XWAY_BELLS]);
+			}
 			link->bell_cons += n;
+			/* Copied before a slot is used again: pairs with the
+			 * test of bell_cons in xway_link_bell().
+			 */
 			virt_store_release(&own->bell_cons, link->bell_cons);
 			/* Look at the channels only after the posts are free,
-			 * or a ringer could think that its post is still due.
+			 * or a ringer could think that its post is still due:
+			 * pairs with the barrier that each ringer makes before
+			 * xway_link_bell() looks at bell_cons.
 			 */
 			virt_mb();
 			for (i = 0; i < n; i++)
@@ -187,6 +199,7 @@ static bool ctl_put(struct xway_link *link, const struct xway_ctl *msg)
 	if (link->ctl_prod - READ_ONCE(link->view.hdr->ctl_cons) >= XWAY_CTLS)
 		return false;
 	slots[link->ctl_prod % XWAY_CTLS] = *msg;
+	/* The message before its count: pairs with ctl_run() at the peer. */
 	virt_store_release(&own->ctl_prod, ++link->ctl_prod);
 	return true;
 }
@@ -253,6 +266,7 @@ static void ctl_run(struct xway_link *link)
 	lockdep_assert_held(&link->lock);
 	if (!link->view.hdr || !link->view.ctl)
 		return;
+	/* Messages after their count: pairs with ctl_put() at the peer. */
 	prod = virt_load_acquire(&link->view.hdr->ctl_prod);
 	if (prod - link->ctl_cons > XWAY_CTLS) {
 		link_broken(link);
@@ -267,6 +281,9 @@ static void ctl_run(struct xway_link *link)
 		       sizeof(msg));
 		barrier();
 		link->ctl_cons++;
+		/* Copied before the slot is used again: pairs with the test of
+		 * ctl_cons in ctl_put() at the peer.
+		 */
 		virt_store_release(&link->arena.hdr->ctl_cons, link->ctl_cons);
 		if (!xway_chan_ctl(link, &msg)) {
 			link_broken(link);
@@ -435,7 +452,11 @@ int xway_link_map(struct xway_link *link, u32 ref, u64 nonce)
 		return err;
 	link->peer_nonce = nonce;
 	WRITE_ONCE(link->arena.hdr->peer_nonce, nonce);
+	/* Nonce before state: pairs with xway_link_check_up() at the peer. */
 	virt_store_release(&link->arena.hdr->state, XWAY_ARENA_UP);
+	/* Own state before the look at the peer's: pairs with this very line
+	 * there, and one of the two sees the other UP.
+	 */
 	virt_mb();
 	/* The view is whole: pairs with bell_run(). */
 	smp_store_release(&link->state, XWAY_LINK_CONNECTING);
@@ -449,8 +470,10 @@ bool xway_link_check_up(struct xway_link *link)
 	const struct xway_header *peer = link->view.hdr;
 
 	lockdep_assert_held(&link->lock);
-	if (link->state != XWAY_LINK_CONNECTING ||
-	    virt_load_acquire(&peer->state) != XWAY_ARENA_UP ||
+	if (link->state != XWAY_LINK_CONNECTING)
+		return false;
+	/* Nonce after state: pairs with xway_link_map() at the peer. */
+	if (virt_load_acquire(&peer->state) != XWAY_ARENA_UP ||
 	    READ_ONCE(peer->peer_nonce) != link->nonce)
 		return false;
 	WRITE_ONCE(link->state, XWAY_LINK_UP);
@@ -486,7 +509,11 @@ void xway_link_down(struct xway_link *link, bool dead)
 
 	mutex_lock(&link->lock);
 	WRITE_ONCE(link->state, XWAY_LINK_DEAD);
+	/* The last words before it: pairs with link_work() at the peer, which
+	 * sees it under its lock and ends the link after letting go of that.
+	 */
 	virt_store_release(&link->arena.hdr->state, XWAY_ARENA_CLOSING);
+	/* Before the event: pairs with bell_run(), which looks once it came. */
 	virt_mb();
 	if (link->view.hdr && !dead)
 		link->tp->notify(link);

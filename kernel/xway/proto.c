@@ -213,6 +213,7 @@ again:
 	 * switch that we do not see: safe to read. Later bytes may not be.
 	 */
 	have = READ_ONCE(tp->rcv_nxt);
+	/* Pairs with the release in tx_mark(), before TCP sends what follows. */
 	smp_rmb();
 	xway_rx_update(conn);
 	if (xway_rx_advance(conn, sk))
@@ -224,7 +225,9 @@ again:
 		if (xway_rx_advance(conn, sk))
 			goto again;
 		ret = rx_end(sk);
-		/* The peer stored its last bytes before it sent FIN or RST. */
+		/* The peer stored its last bytes before it sent FIN or RST:
+		 * pairs with the full barrier in xway_ring_publish() there.
+		 */
 		smp_rmb();
 		if (ret != -EAGAIN && xway_rx_avail(conn) > peek) {
 			if (ret < 0 && ret != -ENOTCONN)
@@ -249,6 +252,9 @@ again:
 		return ret;
 	}
 	ret = rx_end(sk);
+	/* rcv_nxt after the end: TCP stores it before the end. It has no write
+	 * barrier between the two; x86 keeps the order of stores.
+	 */
 	smp_rmb();
 	if (ret == 0 && READ_ONCE(tp->rcv_nxt) != READ_ONCE(tp->copied_seq))
 		goto again;

@@ -24,20 +24,20 @@
 #ifndef _XWAY_RING_H
 #define _XWAY_RING_H
 
-#ifdef __KERNEL__
 #include <linux/types.h>
+
+#ifdef __KERNEL__
 #include <asm/barrier.h>
 #include <asm/page.h>
-#define ring_load_acquire(p)	 virt_load_acquire(p)
-#define ring_store_release(p, v) virt_store_release(p, v)
+#define ring_load_acquire(p)	 virt_load_acquire(p)	/* of the other's index */
+#define ring_store_release(p, v) virt_store_release(p, v) /* of the own one */
 #define ring_load(p)		 READ_ONCE(*(p))
 #define ring_store(p, v)	 WRITE_ONCE(*(p), v)
-#define ring_mb()		 virt_mb()
+#define ring_mb()		 virt_mb()	/* own word; mb; other's */
 #define RING_PAGE_SIZE		 ((u32)PAGE_SIZE)
 #else
 #include <stdbool.h>
-#include <stdint.h>
-typedef uint32_t u32;
+typedef __u32 u32;
 #define ring_load_acquire(p)	 __atomic_load_n(p, __ATOMIC_ACQUIRE)
 #define ring_store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
 #define ring_load(p)		 __atomic_load_n(p, __ATOMIC_RELAXED)

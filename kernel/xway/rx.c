@@ -36,6 +36,7 @@ void xway_rx_update(struct xway_conn *conn)
 	rcu_read_lock();
 	peer = rcu_dereference(conn->peer);
 	if (peer && !rx->spilled) {
+		/* Marks after it: pairs with tx_mark() at the peer. */
 		gen = virt_load_acquire(&peer->gen);
 		if (gen - rx->gen > 2 || (s32)(gen - rx->seen) < 0) {
 			xway_conn_bad(conn);
@@ -65,8 +66,10 @@ u32 xway_rx_avail(struct xway_conn *conn)
 	if (!rx->spilled) {
 		rcu_read_lock();
 		peer = rcu_dereference(conn->peer);
-		if (peer)
+		if (peer) {
+			/* Bytes after it: pairs with xway_tx_put(). */
 			rx->prod = virt_load_acquire(&peer->prod);
+		}
 		rcu_read_unlock();
 	}
 	if (!xway_ring_unread(rx->prod, rx->cons, rx->size, &n)) {
@@ -221,6 +224,7 @@ bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp)
 	peer = rcu_dereference(conn->peer);
 	seen = READ_ONCE(rx->seen);
 	if (peer && !READ_ONCE(rx->spilled)) {
+		/* Marks after it: pairs with tx_mark() at the peer. */
 		seen = virt_load_acquire(&peer->gen);
 		if (ring && seen != gen) {
 			end = READ_ONCE(peer->mark[(gen + 1) & 1].idx);
@@ -229,6 +233,7 @@ bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp)
 			end = READ_ONCE(peer->mark[(gen + 1) & 1].seq);
 			ring = !before(READ_ONCE(tcp_sk(sk)->copied_seq), end);
 		}
+		/* As xway_rx_avail() would see it: pairs with xway_tx_put(). */
 		prod = virt_load_acquire(&peer->prod);
 	} else if (seen != gen) {
 		if (ring)

@@ -23,6 +23,9 @@ static void tx_mark(struct xway_conn *conn, struct sock *sk)
 
 	WRITE_ONCE(own->mark[gen & 1].seq, tcp_sk(sk)->write_seq);
 	WRITE_ONCE(own->mark[gen & 1].idx, conn->tx.prod);
+	/* The mark before it, TCP's next byte after it: pairs with
+	 * xway_rx_update() and the read barrier in rx_once() at the peer.
+	 */
 	virt_store_release(&own->gen, gen);
 	WRITE_ONCE(conn->tx.gen, gen);
 	trace_xway_switch(conn, tcp_sk(sk)->write_seq);
@@ -91,7 +94,10 @@ void xway_tx_to_tcp(struct xway_conn *conn, struct sock *sk)
 		return;
 	tx_mark(conn, sk);
 	xway_count(TO_TCP);
-	virt_mb();	/* the mark before the question whether a post is due */
+	/* The mark before the question whether a post is due: pairs with
+	 * bell_run() at the peer.
+	 */
+	virt_mb();
 	rcu_read_lock();
 	xway_link_bell(conn->link, conn->peer_id, &conn->bell_last);
 	rcu_read_unlock();
@@ -132,6 +138,7 @@ u32 xway_tx_room(struct xway_conn *conn)
 	rcu_read_lock();
 	peer = rcu_dereference(conn->peer);
 	if (peer) {
+		/* Room is used after it: pairs with rx_publish(). */
 		u32 cons = virt_load_acquire(&peer->cons);
 
 		if (xway_ring_unread(conn->tx.prod, cons, conn->tx.size, &used))
@@ -159,14 +166,14 @@ int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
 	u32 room, len, done = 0, old = tx->prod;
 	bool gone = false;
 
-	if (tx->size - (tx->prod - tx->cons) < min_t(size_t, TX_STRETCH,
-						    msg_data_left(msg)))
+	len = min_t(size_t, TX_STRETCH, msg_data_left(msg));
+	if (tx->size - (tx->prod - tx->cons) < len)
 		tx->cons = tx->prod + xway_tx_room(conn) - tx->size;
 	room = tx->size - (tx->prod - tx->cons);
 	if (!room)
 		return tx_reader_gone(conn) ||
 		       test_bit(XWAY_F_BAD, &conn->flags) ? -EPIPE : -EAGAIN;
-	len = min3(msg_data_left(msg), (size_t)room, (size_t)TX_STRETCH);
+	len = min(len, room);
 	while (done < len) {
 		u32 n = len - done;
 		void *at = xway_ring_at(tx->pages, old + done, tx->size, &n);
