@@ -587,7 +587,7 @@ void xway_conn_leave(struct xway_link *link, bool dead)
 		mutex_unlock(&link->lock);
 		if (!left || dead || time_after(jiffies, until))
 			break;
-		msleep(5);
+		usleep_range(5000, 10000);
 	}
 	seen = 0;
 	while ((left || dead) && (conn = conn_after(link, &seen))) {

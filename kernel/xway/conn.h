@@ -77,7 +77,7 @@ struct xway_tx {
  * @mark: copies of its marks
  */
 struct xway_rx {
-	struct mutex lock;
+	struct mutex lock;	/* what is read next, and reading it */
 	void **pages;
 	u32 size;
 	u32 cons;
@@ -109,7 +109,7 @@ struct xway_rx {
 struct xway_conn {
 	refcount_t ref;
 	struct rcu_head rcu;
-	spinlock_t lock;
+	spinlock_t lock;	/* @sk */
 	struct sock *sk;
 	struct xway_link *link;
 	unsigned long flags;

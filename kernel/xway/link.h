@@ -46,7 +46,7 @@ struct xway_link {
 	void *tp_data;
 	char name[24];
 	enum xway_link_state state;
-	struct mutex lock;
+	struct mutex lock;	/* see above */
 	struct xway_arena arena;
 	struct xway_arena_page dir[XWAY_DIRS];
 	struct xway_view view;
@@ -60,7 +60,7 @@ struct xway_link {
 	u32 shm_page[XWAY_CHANS_MAX / XWAY_CHANS_PER_PAGE];
 
 	struct tasklet_struct bell_task;
-	spinlock_t bell_lock;
+	spinlock_t bell_lock;	/* see above */
 	u32 bell_prod;
 	u32 bell_cons;
 	u32 bell_overflow_seen;

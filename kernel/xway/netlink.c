@@ -358,7 +358,7 @@ static int addr_of(struct genl_info *info, struct xway_addr *addr)
 
 		if (ntohl(addr->addr[i]) & ~mask) {
 			NL_SET_ERR_MSG_ATTR(info->extack, a,
-				"the address has bits beyond its prefix");
+					    "the address has bits beyond its prefix");
 			return -EINVAL;
 		}
 	}

@@ -300,6 +300,7 @@ static const struct xway_addr host1 = { AF_INET, 32, { htonl(0x0a000001) } };
 static const struct xway_addr bits33 = {
 	AF_INET6, 33, { htonl(0x20010db8), htonl(0x80000000) }
 };
+
 static const struct xway_addr bits128 = {
 	AF_INET6, 128, { htonl(0xfd000000), 0, 0, htonl(1) }
 };
@@ -610,10 +611,10 @@ static bool proof_differs(void)
 	EXPECT(declined(&open, XWAY_DECLINE_UNKNOWN));
 	conn[A]->active = true;
 	msg = open;
-	msg.sport ^= 1;
+	msg.sport ^= htons(1);
 	EXPECT(declined(&msg, XWAY_DECLINE_UNKNOWN));
 	msg = open;
-	msg.saddr[3] = 1;
+	msg.saddr[3] = htonl(1);
 	EXPECT(declined(&msg, XWAY_DECLINE_UNKNOWN));
 	msg = open;
 	msg.family = AF_INET6;

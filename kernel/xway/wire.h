@@ -59,8 +59,10 @@ struct xway_header {
 
 	u32 bell_prod __aligned(64);
 	u32 bell_overflow;
+
 	u32 bell_cons __aligned(64);
 	u32 bell_event;
+
 	u32 ctl_prod __aligned(64);
 	u32 ctl_cons __aligned(64);
 };

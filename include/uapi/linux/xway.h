@@ -4,7 +4,7 @@
  *
  * Family "xway", version 1. Changing commands need CAP_NET_ADMIN in the
  * initial user namespace; the others need nothing. Every error carries an
- * extended acknowledgement that names the attribute and the reason.
+ * extended ACK that names the attribute and the reason.
  *
  * XWAY_CMD_GET (do): the module's state
  *
@@ -95,6 +95,7 @@ enum xway_cmd {
 	XWAY_CMD_LOCAL_DEL,
 	__XWAY_CMD_MAX
 };
+
 #define XWAY_CMD_MAX (__XWAY_CMD_MAX - 1)
 
 enum xway_attr {
@@ -136,6 +137,7 @@ enum xway_attr {
 	XWAY_A_VALUE,
 	__XWAY_A_MAX
 };
+
 #define XWAY_A_MAX (__XWAY_A_MAX - 1)
 
 #endif /* _UAPI_LINUX_XWAY_H */
