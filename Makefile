@@ -2,7 +2,8 @@
 #
 #   make              build the module for the rig's kernels, xwayd and xway
 #   make demo         boot a real Xen and compare the ways between two guests
-#   make check        all tests; or a part: check-unit check-tools check-debug check-plain check-xen
+#   make check        all tests; or a part: check-unit check-tools check-debug check-style
+#                     check-plain check-xen
 #   make deb          Debian packages, in build/deb
 #
 # What a test needs and is not there is installed with apt-get if we are root.
@@ -28,7 +29,7 @@ packages:
 demo: packages
 	bench/demo
 
-check: check-unit check-tools check-debug check-plain check-xen
+check: check-unit check-tools check-debug check-style check-plain check-xen
 
 check-unit: packages
 	$(MAKE) -C tests/unit check
@@ -38,6 +39,9 @@ check-tools: packages
 
 check-debug: packages
 	tests/uml/run
+
+check-style:
+	tests/style/run
 
 check-plain: packages
 	$(PYTEST) tests/plain
@@ -51,4 +55,5 @@ deb:
 clean:
 	rm -rf build
 
-.PHONY: all packages demo check check-unit check-tools check-debug check-plain check-xen deb clean
+.PHONY: all packages demo check check-unit check-tools check-debug check-style check-plain check-xen
+.PHONY: deb clean
