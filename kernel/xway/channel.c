@@ -233,7 +233,7 @@ static void ctl_open(struct xway_link *link, const struct xway_ctl *msg)
 	}
 	xway_chan_flag(conn, XWAY_CHAN_OPEN);
 	WRITE_ONCE(conn->state, XWAY_CONN_OPEN);
-	WRITE_ONCE(conn->tx.usable, true);
+	WRITE_ONCE(conn->tx.usable, !test_bit(XWAY_F_RETURN, &conn->flags));
 	xway_count(CHANNELS);
 	chan_describe(conn, &answer);
 	xway_link_ctl_send(link, &answer);
@@ -274,7 +274,7 @@ static void ctl_accept(struct xway_conn *conn, const struct xway_ctl *msg)
 	}
 	xway_count(CHANNELS);
 	xway_chan_flag(conn, XWAY_CHAN_OPEN);
-	WRITE_ONCE(conn->tx.usable, true);
+	WRITE_ONCE(conn->tx.usable, !test_bit(XWAY_F_RETURN, &conn->flags));
 	if (test_bit(XWAY_F_RETURN, &conn->flags) ||
 	    test_bit(XWAY_F_GONE, &conn->flags))
 		xway_conn_queue(conn);

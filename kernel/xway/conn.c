@@ -429,6 +429,17 @@ static void conn_do_return(struct xway_conn *conn, struct sock *sk)
 	release_sock(sk);
 }
 
+/* Reset the connection, whose socket may be another connection's by now. */
+static void conn_abort(struct xway_conn *conn, struct sock *sk)
+{
+	if (READ_ONCE(conn->sk) == sk)
+		tcp_abort(sk, ECONNRESET);
+	lock_sock(sk);
+	if (conn->sk == sk)
+		xway_tx_drop(conn);
+	release_sock(sk);
+}
+
 static void conn_work(struct work_struct *work)
 {
 	struct xway_conn *conn = container_of(work, struct xway_conn, work);
@@ -449,7 +460,7 @@ static void conn_work(struct work_struct *work)
 	sk = conn_hold_sk(conn);
 	if (sk && test_bit(XWAY_F_BAD, &conn->flags)) {
 		mutex_unlock(&conn->rx.lock);
-		tcp_abort(sk, ECONNRESET);
+		conn_abort(conn, sk);
 		mutex_lock(&conn->rx.lock);
 		xway_rx_discard(conn);
 		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
@@ -471,7 +482,7 @@ static void conn_work(struct work_struct *work)
 	}
 	xway_chan_close(conn);
 	if (sk && test_bit(XWAY_F_RETURN, &conn->flags) &&
-	    conn->state != XWAY_CONN_OPEN &&
+	    conn->state != XWAY_CONN_OPEN && READ_ONCE(conn->sk) == sk &&
 	    !test_bit(XWAY_F_BAD, &conn->flags))
 		conn_do_return(conn, sk);
 	mutex_unlock(&conn->rx.lock);
@@ -504,6 +515,8 @@ static void conn_orphaned(struct xway_conn *conn)
 	struct sock *sk;
 
 	conn_reason(conn, XWAY_R_GONE);
+	/* An ACCEPT that is being taken sees it, or is seen below. */
+	set_bit(XWAY_F_RETURN, &conn->flags);
 	mutex_lock(&conn->rx.lock);
 	mutex_lock(&link->lock);
 	had = conn->ring_pages;
@@ -521,14 +534,11 @@ static void conn_orphaned(struct xway_conn *conn)
 			schedule_timeout_uninterruptible(1);
 		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
 		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
-		if (lossy)
-			tcp_abort(sk, ECONNRESET);
+		if (sk && (lossy || conn->rx.cut))
+			conn_abort(conn, sk);
 		xway_chan_drop(conn);
 	}
-	if (!lossy) {
-		set_bit(XWAY_F_RETURN, &conn->flags);
-		xway_conn_queue(conn);
-	}
+	xway_conn_queue(conn);
 	mutex_unlock(&conn->rx.lock);
 	if (sk)
 		sock_put(sk);

@@ -75,6 +75,7 @@ struct xway_tx {
  * @gen: the stretch that is being read: even TCP, odd ring
  * @seen: the peer's last switch known here
  * @mark: copies of its marks
+ * @cut: its last ring stretch was ended here, without its mark
  */
 struct xway_rx {
 	struct mutex lock;	/* what is read next, and reading it */
@@ -84,11 +85,9 @@ struct xway_rx {
 	u32 prod;
 	u32 gen;
 	u32 seen;
-	struct {
-		u32 seq;
-		u32 idx;
-	} mark[2];
+	struct xway_mark mark[2];
 	bool spilled;
+	bool cut;
 	u32 notified;
 	u32 notified_gen;
 	u64 ring_bytes;
@@ -191,6 +190,7 @@ bool xway_rx_done(struct xway_conn *conn);
 u32 xway_rx_avail(struct xway_conn *conn);
 int xway_rx_ring(struct xway_conn *conn, struct msghdr *msg, size_t len,
 		 int flags, u32 peek_off);
+u32 xway_rx_peek_next(struct xway_conn *conn, struct msghdr *msg, size_t len);
 bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp);
 void xway_rx_arm(struct xway_conn *conn);
 int xway_rx_spill(struct xway_conn *conn, bool forced);

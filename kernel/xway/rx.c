@@ -204,6 +204,40 @@ int xway_rx_ring(struct xway_conn *conn, struct msghdr *msg, size_t len,
 }
 
 /**
+ * xway_rx_peek_next() - peek into the ring stretch after the TCP stretch
+ * @conn: connection that reads a TCP stretch, its rx.lock held
+ * @msg: where to
+ * @len: at most so many
+ *
+ * Return: bytes copied; fewer than there are if the user's memory is not there.
+ */
+u32 xway_rx_peek_next(struct xway_conn *conn, struct msghdr *msg, size_t len)
+{
+	struct xway_rx *rx = &conn->rx;
+	u32 avail = xway_rx_avail(conn), done = 0;
+
+	lockdep_assert_held(&rx->lock);
+	if (rx->seen == rx->gen)
+		return 0;
+	if (rx->seen - rx->gen == 2)
+		avail = min(avail, rx->mark[rx->gen & 1].idx - rx->cons);
+	len = min_t(size_t, len, avail);
+	while (done < len) {
+		u32 n = len - done, got;
+		void *at = xway_ring_at(rx->pages, rx->cons + done, rx->size,
+					&n);
+
+		pagefault_disable();
+		got = copy_to_iter(at, n, &msg->msg_iter);
+		pagefault_enable();
+		done += got;
+		if (got < n)
+			break;
+	}
+	return done;
+}
+
+/**
  * xway_rx_readable() - is there something to read, as far as one can see?
  * @conn: connection
  * @sk: its socket
@@ -216,37 +250,33 @@ bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp)
 {
 	const struct xway_chan_shm *peer;
 	struct xway_rx *rx = &conn->rx;
-	u32 gen = READ_ONCE(rx->gen), seen, prod = READ_ONCE(rx->prod), end;
+	u32 gen = READ_ONCE(rx->gen), seen, prod = READ_ONCE(rx->prod);
+	const struct xway_mark *mark;
 	u32 cons = READ_ONCE(rx->cons);
 	bool ring = gen & 1, next_tcp = !ring;
 
 	rcu_read_lock();
 	peer = rcu_dereference(conn->peer);
+	if (READ_ONCE(rx->spilled))
+		peer = NULL;
 	seen = READ_ONCE(rx->seen);
-	if (peer && !READ_ONCE(rx->spilled)) {
+	mark = rx->mark;
+	if (peer && seen == gen) {
 		/* Marks after it: pairs with tx_mark() at the peer. */
 		seen = virt_load_acquire(&peer->gen);
-		if (ring && seen != gen) {
-			end = READ_ONCE(peer->mark[(gen + 1) & 1].idx);
-			next_tcp = cons == end;
-		} else if (!ring && seen != gen) {
-			end = READ_ONCE(peer->mark[(gen + 1) & 1].seq);
-			ring = !before(READ_ONCE(tcp_sk(sk)->copied_seq), end);
-		}
-		/* As xway_rx_avail() would see it: pairs with xway_tx_put(). */
-		prod = virt_load_acquire(&peer->prod);
-	} else if (seen != gen) {
-		if (ring)
-			next_tcp = cons == rx->mark[(gen + 1) & 1].idx;
-		else
-			ring = !before(READ_ONCE(tcp_sk(sk)->copied_seq),
-				       rx->mark[(gen + 1) & 1].seq);
+		mark = peer->mark;
 	}
+	if (seen != gen && ring)
+		next_tcp = cons == READ_ONCE(mark[(gen + 1) & 1].idx);
+	else if (seen != gen)
+		ring = !before(READ_ONCE(tcp_sk(sk)->copied_seq),
+			       READ_ONCE(mark[(gen + 1) & 1].seq));
+	/* As xway_rx_avail() would see it: pairs with xway_tx_put(). */
+	if (peer)
+		prod = virt_load_acquire(&peer->prod);
 	rcu_read_unlock();
 	if (ring && prod != cons)
 		return true;
-	if (ring && !(gen & 1) && seen - gen == 2)
-		next_tcp = true;
 	return tcp && next_tcp &&
 	       READ_ONCE(tcp_sk(sk)->rcv_nxt) !=
 	       READ_ONCE(tcp_sk(sk)->copied_seq);
@@ -294,7 +324,8 @@ void xway_rx_discard(struct xway_conn *conn)
  *
  * Afterwards nothing of the peer is needed to read on.
  *
- * Return: 0, or -ENOMEM with nothing changed.
+ * Return: 0; or with nothing changed -ENOMEM, or -EAGAIN if the peer is on its
+ * ring and may put more there.
  */
 int xway_rx_spill(struct xway_conn *conn, bool forced)
 {
@@ -306,6 +337,8 @@ int xway_rx_spill(struct xway_conn *conn, bool forced)
 	if (rx->spilled || !rx->pages)
 		return 0;
 	xway_rx_update(conn);
+	if (!forced && (rx->seen & 1))
+		return -EAGAIN;
 	xway_rx_avail(conn);
 	pages = kcalloc(conn->rx_pages, sizeof(*pages), GFP_KERNEL);
 	if (!pages)
@@ -333,6 +366,7 @@ int xway_rx_spill(struct xway_conn *conn, bool forced)
 	WRITE_ONCE(rx->spilled, true);
 	if (forced && (rx->seen & 1)) {
 		/* The stretch ends where the peer's words end. */
+		rx->cut = true;
 		rx->seen++;
 		rx->mark[rx->seen & 1].idx = rx->prod;
 	}

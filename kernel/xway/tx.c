@@ -6,6 +6,7 @@
  * xway_tx_writeable(), which anybody may ask.
  */
 #include <linux/tcp.h>
+#include <linux/uaccess.h>
 #include <linux/uio.h>
 #include <net/tcp.h>
 
@@ -71,10 +72,19 @@ bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk)
 				XWAY_CHAN_HOLD)) &&
 		     READ_ONCE(peer->gen_done) == conn->tx.gen;
 	}
+	if (ok) {
+		tx_mark(conn, sk);
+		/* The peer's conn_do_return() sets the flag and then looks at
+		 * gen; one sees the other. It copies out what it sees.
+		 */
+		virt_mb();
+		ok = !(READ_ONCE(peer->flags) & XWAY_CHAN_RETURN);
+	}
 	rcu_read_unlock();
-	if (!ok)
+	if (!ok) {
+		xway_tx_to_tcp(conn, sk);
 		return false;
-	tx_mark(conn, sk);
+	}
 	xway_count(TO_RING);
 	return true;
 }
@@ -92,14 +102,19 @@ void xway_tx_to_tcp(struct xway_conn *conn, struct sock *sk)
 	sock_owned_by_me(sk);
 	if (!(conn->tx.gen & 1))
 		return;
-	tx_mark(conn, sk);
-	xway_count(TO_TCP);
-	/* The mark before the question whether a post is due: pairs with
-	 * bell_run() at the peer.
-	 */
-	virt_mb();
 	rcu_read_lock();
-	xway_link_bell(conn->link, conn->peer_id, &conn->bell_last);
+	if (rcu_access_pointer(conn->peer)) {
+		tx_mark(conn, sk);
+		xway_count(TO_TCP);
+		/* The mark before the question whether a post is due: pairs
+		 * with bell_run() at the peer.
+		 */
+		virt_mb();
+		xway_link_bell(conn->link, conn->peer_id, &conn->bell_last);
+	} else {
+		/* The channel has ended: there is nobody to tell. */
+		xway_tx_drop(conn);
+	}
 	rcu_read_unlock();
 }
 
@@ -177,7 +192,12 @@ int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
 	while (done < len) {
 		u32 n = len - done;
 		void *at = xway_ring_at(tx->pages, old + done, tx->size, &n);
-		u32 got = copy_from_iter(at, n, &msg->msg_iter);
+		u32 got;
+
+		/* A user's fault handler must not keep the socket's lock. */
+		pagefault_disable();
+		got = copy_from_iter(at, n, &msg->msg_iter);
+		pagefault_enable();
 
 		done += got;
 		if (got < n)

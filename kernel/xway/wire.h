@@ -72,13 +72,21 @@ struct xway_header {
 #define XWAY_BELL_CTL		0xffffffffu	/* look at the control ring */
 
 /**
+ * struct xway_mark - where a sender switched between TCP and its ring
+ * @seq: TCP sequence number at which TCP's bytes end, or begin
+ * @idx: index at which the ring's bytes begin, or end
+ */
+struct xway_mark {
+	u32 seq;
+	u32 idx;
+};
+
+/**
  * struct xway_chan_shm - what one side of a channel shows the other
  * @prod: bytes put into the own ring
  * @want_room: cons of the peer that is worth an event
  * @gen: the sender's last switch; even: to TCP, odd: to the ring
  * @mark: where it switched, by parity of the generation
- * @mark.seq: TCP sequence number from which on bytes are in the ring
- * @mark.idx: index at which the ring begins, or ends
  * @cons: bytes taken from the peer's ring
  * @want_data: prod of the peer that is worth an event
  * @gen_done: last switch of the peer that the reader has passed
@@ -91,10 +99,7 @@ struct xway_chan_shm {
 	u32 prod;
 	u32 want_room;
 	u32 gen;
-	struct {
-		u32 seq;
-		u32 idx;
-	} mark[2];
+	struct xway_mark mark[2];
 	u32 pad0[9];
 
 	u32 cons;
