@@ -32,6 +32,9 @@
 /* Bytes of the user's memory to fault in before reading is tried again */
 #define FAULT_IN (256 * 1024)
 
+/* Turns in which a reader may learn of its peer's switches */
+#define TURNS_MAX 16
+
 enum { V4, V6, FAMILIES };
 
 static struct proto prots[FAMILIES];
@@ -191,6 +194,23 @@ static void rx_inq(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
 	msg->msg_inq = inq;
 }
 
+/* Peek at the TCP stretch that comes after the ring stretch being read. */
+static int rx_peek_tcp(struct xway_conn *conn, struct sock *sk,
+		       struct msghdr *msg, size_t len, int flags,
+		       int *addr_len, u32 end)
+{
+	const struct xway_rx *rx = &conn->rx;
+	int ret;
+
+	if (rx->seen - rx->gen == 2)
+		end = rx->mark[rx->gen & 1].seq;
+	end -= READ_ONCE(tcp_sk(sk)->copied_seq);
+	if ((s32)end <= 0)
+		return 0;
+	ret = rx_base(conn, sk, msg, min_t(size_t, len, end), flags, addr_len);
+	return max(ret, 0);
+}
+
 /*
  * Read once from where the stream is. rx.lock is held, so that the decision
  * and the reading are one.
@@ -203,12 +223,17 @@ static int rx_once(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 {
 	struct xway_rx *rx = &conn->rx;
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u32 have, peek = 0;
+	u32 have, peek = 0, turns = 0;
 	int ret;
 
 	if ((flags & MSG_PEEK) && sk_peek_offset(sk, flags) > 0)
 		peek = sk_peek_offset(sk, flags);
 again:
+	/* An honest peer needs a few turns for its marks, and no more. */
+	if (++turns > TURNS_MAX)
+		xway_conn_bad(conn);
+	if (test_bit(XWAY_F_BAD, &conn->flags))
+		return -ECONNRESET;
 	/* What TCP had before the marks are looked at was sent before any
 	 * switch that we do not see: safe to read. Later bytes may not be.
 	 */
@@ -220,6 +245,10 @@ again:
 		goto again;
 	if (rx->gen & 1) {
 		ret = xway_rx_ring(conn, msg, len, flags, peek);
+		if (ret > 0 && (flags & MSG_PEEK) && rx->seen != rx->gen &&
+		    ret < len && ret == xway_rx_avail(conn) - peek)
+			ret += rx_peek_tcp(conn, sk, msg, len - ret, flags,
+					   addr_len, have);
 		if (ret)
 			return ret;
 		if (xway_rx_advance(conn, sk))
@@ -249,6 +278,8 @@ again:
 			      addr_len);
 		if (ret > 0 && !(flags & MSG_PEEK))
 			rx->tcp_bytes += ret;
+		else if (ret > 0 && ret == have && !peek)
+			ret += xway_rx_peek_next(conn, msg, len - ret);
 		return ret;
 	}
 	ret = rx_end(sk);
@@ -332,6 +363,7 @@ static int do_recvmsg(struct xway_conn *conn, struct sock *sk,
 	int target = sock_rcvlowat(sk, flags & MSG_WAITALL, len);
 	size_t most = SIZE_MAX;
 	int copied = 0, ret;
+	bool looked = false;
 
 	for (;;) {
 		mutex_lock(&conn->rx.lock);
@@ -358,11 +390,13 @@ static int do_recvmsg(struct xway_conn *conn, struct sock *sk,
 			most = min_t(size_t, len - copied, FAULT_IN);
 			most -= fault_in_iov_iter_writeable(&msg->msg_iter,
 							    most);
-			if (!most)
-				return copied ?: -EFAULT;
-			continue;
+			if (most)
+				continue;
+			copied = copied ?: -EFAULT;
+			break;
 		}
 		if (ret > 0) {
+			looked = false;
 			copied += ret;
 			if (copied == len || (flags & MSG_PEEK))
 				break;
@@ -382,8 +416,10 @@ static int do_recvmsg(struct xway_conn *conn, struct sock *sk,
 		if (!timeo) {
 			/* Arm, then look once more: the edge after EAGAIN. */
 			xway_rx_arm(conn);
-			if (xway_rx_readable(conn, sk, false))
+			if (!looked && xway_rx_readable(conn, sk, false)) {
+				looked = true;
 				continue;
+			}
 			copied = copied ?: -EAGAIN;
 			break;
 		}
@@ -483,7 +519,10 @@ static int tx_tcp(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 
 	if (piece < left)
 		iov_iter_truncate(&msg->msg_iter, piece);
+	/* As in xway_tx_put() */
+	pagefault_disable();
 	ret = tcp_sendmsg_locked(sk, msg, min(piece, left));
+	pagefault_enable();
 	if (piece < left)
 		iov_iter_reexpand(&msg->msg_iter,
 				  left - (ret > 0 ? ret : 0));
@@ -492,6 +531,32 @@ static int tx_tcp(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 		conn->tx.more = msg->msg_flags & MSG_MORE;
 	}
 	return ret;
+}
+
+/* Did TCP take less because the user's memory was not there? */
+static bool tx_faulted(const struct msghdr *msg)
+{
+	size_t n = min_t(size_t, msg_data_left((struct msghdr *)msg), TCP_PIECE);
+	size_t left;
+
+	pagefault_disable();
+	left = fault_in_iov_iter_readable(&msg->msg_iter, n);
+	pagefault_enable();
+	return left;
+}
+
+/*
+ * Fault in what a send could not read, without the socket's lock. Return: bytes
+ * of it that are there now.
+ */
+static size_t tx_fault_in(struct sock *sk, struct msghdr *msg)
+{
+	size_t n = min_t(size_t, msg_data_left(msg), FAULT_IN);
+
+	release_sock(sk);
+	n -= fault_in_iov_iter_readable(&msg->msg_iter, n);
+	lock_sock(sk);
+	return n;
 }
 
 /* Sleep until the ring has room or the wait makes no sense any more. */
@@ -523,6 +588,7 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 	long timeo = sock_sndtimeo(sk, msg->msg_flags & MSG_DONTWAIT);
 	unsigned int flags = msg->msg_flags;
 	enum xway_reason why = tx_refusal(sk, msg);
+	size_t most = SIZE_MAX;
 	int copied = 0, ret;
 
 	if (unlikely(why != XWAY_R_NONE)) {
@@ -531,19 +597,32 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 		xway_conn_return(conn, why);
 	}
 	do {
-		size_t piece = SIZE_MAX;
+		size_t piece = SIZE_MAX, left;
 
 		if (!(conn->tx.gen & 1) && !xway_tx_to_ring(conn, sk)) {
 			if (!test_bit(XWAY_F_RETURN, &conn->flags) &&
 			    !(flags & (MSG_OOB | MSG_FASTOPEN)))
 				piece = TCP_PIECE;
+			piece = min(piece, most);
+			most = SIZE_MAX;
 			if (copied) {
 				if (tx_ended(sk))
 					break;
 				msg->msg_flags |= MSG_NOSIGNAL;
 			}
+			left = msg_data_left(msg);
 			ret = tx_tcp(conn, sk, msg, piece);
 			msg->msg_flags = flags;
+			if ((ret == -EFAULT ||
+			     (ret >= 0 && ret < min(piece, left))) &&
+			    tx_faulted(msg)) {
+				copied += max(ret, 0);
+				most = tx_fault_in(sk, msg);
+				if (most)
+					continue;
+				copied = copied ?: -EFAULT;
+				break;
+			}
 			if (ret < 0) {
 				/* TCP keeps an error for the next call if it
 				 * took bytes; it does not know of the earlier.
@@ -575,6 +654,8 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 			xway_tx_drop(conn);
 			continue;
 		}
+		if (ret == -EFAULT && tx_fault_in(sk, msg))
+			continue;
 		if (ret != -EAGAIN) {
 			copied = copied ?: ret;
 			break;
@@ -717,25 +798,57 @@ static enum xway_reason opt_refusal(int level, int optname)
 }
 
 /*
- * Options that TCP refuses on a held socket: bring it back first. The peer has
- * to do its part, so this waits, but not for ever.
+ * Bring a connection back to TCP. The peer has to do its part, so this waits,
+ * but not for ever. Return: is the socket still held?
+ */
+static bool conn_give_back(struct xway_conn *conn, enum xway_reason why)
+{
+	int i;
+
+	xway_conn_return(conn, why);
+	for (i = 0; i < 100 && !test_bit(XWAY_F_GONE, &conn->flags) &&
+	     !signal_pending(current); i++)
+		schedule_timeout_interruptible(1 + HZ / 100);
+	return !test_bit(XWAY_F_GONE, &conn->flags);
+}
+
+/*
+ * Options that TCP refuses on a held socket: bring it back first.
  */
 static int xway_setsockopt(struct sock *sk, int level, int optname,
 			   sockptr_t optval, unsigned int optlen)
 {
 	struct xway_conn *conn = xway_switch_conn(sk);
 	enum xway_reason why = opt_refusal(level, optname);
-	int i, ret;
+	int ret;
 
-	if (conn && why != XWAY_R_NONE) {
-		xway_conn_return(conn, why);
-		for (i = 0; i < 100 && !test_bit(XWAY_F_GONE, &conn->flags) &&
-		     !signal_pending(current); i++)
-			schedule_timeout_interruptible(1 + HZ / 100);
-	}
+	if (conn && why != XWAY_R_NONE)
+		conn_give_back(conn, why);
 	if (!conn)
 		stray_enter();
 	ret = base_of(sk)->setsockopt(sk, level, optname, optval, optlen);
+	if (!conn)
+		stray_leave();
+	else
+		xway_conn_put(conn);
+	return ret;
+}
+
+/* Zero-copy receive would read TCP's bytes past ours. */
+static int xway_getsockopt(struct sock *sk, int level, int optname,
+			   char __user *optval, int __user *optlen)
+{
+	struct xway_conn *conn = xway_switch_conn(sk);
+	int ret;
+
+	if (conn && level == SOL_TCP && optname == TCP_ZEROCOPY_RECEIVE &&
+	    conn_give_back(conn, XWAY_R_ZEROCOPY)) {
+		xway_conn_put(conn);
+		return -EAGAIN;
+	}
+	if (!conn)
+		stray_enter();
+	ret = base_of(sk)->getsockopt(sk, level, optname, optval, optlen);
 	if (!conn)
 		stray_leave();
 	else
@@ -804,6 +917,19 @@ static int xway_set_rcvlowat(struct sock *sk, int val)
 	return base_ops[family_of(sk)]->set_rcvlowat(sk, val);
 }
 
+/* A ring knows no offset from which to peek. */
+static int xway_set_peek_off(struct sock *sk, int val)
+{
+	struct xway_conn *conn = xway_switch_conn(sk);
+
+	if (conn) {
+		if (val >= 0)
+			xway_conn_return(conn, XWAY_R_OPTION);
+		xway_conn_put(conn);
+	}
+	return base_ops[family_of(sk)]->set_peek_off(sk, val);
+}
+
 static void proto_fill(int f, const struct proto *base)
 {
 	struct proto *p = &prots[f];
@@ -814,6 +940,7 @@ static void proto_fill(int f, const struct proto *base)
 	p->destroy = xway_destroy;
 	p->ioctl = xway_ioctl;
 	p->setsockopt = xway_setsockopt;
+	p->getsockopt = xway_getsockopt;
 	p->sendmsg = xway_sendmsg;
 	p->recvmsg = xway_recvmsg;
 	p->release_cb = xway_release_cb;
@@ -842,6 +969,8 @@ static int ops_fill(int f, int family)
 	ops[f].read_sock = xway_read_sock;
 	ops[f].read_skb = xway_read_skb;
 	ops[f].set_rcvlowat = xway_set_rcvlowat;
+	if (base_ops[f]->set_peek_off)
+		ops[f].set_peek_off = xway_set_peek_off;
 	return 0;
 }
 

@@ -130,7 +130,7 @@ static enum xway_reason refusal(const struct sock *sk)
 		return XWAY_R_KERNEL;
 	if (rcu_access_pointer(sk->sk_filter))
 		return XWAY_R_FILTER;
-	if (READ_ONCE(sk->sk_rcvlowat) > 1)
+	if (READ_ONCE(sk->sk_rcvlowat) > 1 || READ_ONCE(sk->sk_peek_off) >= 0)
 		return XWAY_R_OPTION;
 	return XWAY_R_NONE;
 }
