@@ -271,8 +271,8 @@ bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp)
 	else if (seen != gen)
 		ring = !before(READ_ONCE(tcp_sk(sk)->copied_seq),
 			       READ_ONCE(mark[(gen + 1) & 1].seq));
-	/* As xway_rx_avail() would see it: pairs with xway_tx_put(). */
 	if (peer)
+		/* As in xway_rx_avail(): pairs with xway_tx_put(). */
 		prod = virt_load_acquire(&peer->prod);
 	rcu_read_unlock();
 	if (ring && prod != cons)
