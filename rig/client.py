@@ -17,6 +17,7 @@ from rig.errors import RigError
 
 CHUNK = 65536
 GRACE_SECONDS = 10.0  # how much longer than the agent's own time limit we wait for its word
+DEAD_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,7 @@ def execute(
     timeout: float | None = 120.0,
     guest_limit: bool = True,
     connect_wait: float = 30.0,
+    dead: Callable[[], bool] = lambda: False,
     on_stdout: Callable[[bytes], object],
     on_stderr: Callable[[bytes], object],
 ) -> int | None:
@@ -122,8 +124,9 @@ def execute(
     stdin: bytes, a file's path, or an open descriptor to read until its end.
     timeout: seconds; the agent kills the command then, and so does our going away a little later.
     guest_limit: False where the domain's clock does not follow ours; then only we watch the time.
+    dead: asked every few silent seconds whether there is still somebody to answer.
 
-    AgentGone if the agent cannot be reached or the connection breaks.
+    AgentGone if the agent cannot be reached, is dead, or the connection breaks.
     """
     sock, reader = _connect(port, connect_wait)
     request = b"".join(_frame(b"a", os.fsencode(word)) for word in argv)
@@ -168,8 +171,10 @@ def execute(
                 regular = bool(data)
             wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if outgoing else 0)
             select.modify(sock, wanted)
-            wait = None if end is None else max(0.0, end - time.monotonic())
+            wait = DEAD_SECONDS if end is None else max(0.0, min(DEAD_SECONDS, end - time.monotonic()))
             events = select.select(wait)
+            if not events and dead():
+                raise AgentGone("the domain has died")
             if not events and end is not None and time.monotonic() >= end:
                 return None
             for key, mask in events:

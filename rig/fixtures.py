@@ -139,7 +139,7 @@ class Pool:
                 pytest.skip(f"rig {self._use} is {'plain' if rig.config.plain else 'not plain'}")
             return rig
         running = self._rigs.get(config.plain)
-        if running and running.config == config and running.alive:
+        if running and running.config == config and running.alive and not running.emulator_failed:
             return running
         if config in self._failed:
             pytest.fail(f"rig could not be brought up: {self._failed[config]}", pytrace=False)

@@ -1,7 +1,7 @@
 """One domain, or the plain VM, as the tests see it."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rig import client
@@ -68,13 +68,23 @@ class Background:
 class Guest:
     """A domain with an agent in it, reached at a port of this host."""
 
-    def __init__(self, name: str, port: int, ip4: str, ip6: str, *, guest_limit: bool = True) -> None:
-        """guest_limit: see client.execute."""
+    def __init__(
+        self,
+        name: str,
+        port: int,
+        ip4: str,
+        ip6: str,
+        *,
+        guest_limit: bool = True,
+        dead: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """guest_limit, dead: see client.execute."""
         self.name = name
         self.port = port
         self.ip4 = ip4
         self.ip6 = ip6
         self._guest_limit = guest_limit
+        self._dead = dead
         self._count = 0
 
     def run(
@@ -104,6 +114,7 @@ class Guest:
                 cwd=cwd,
                 timeout=timeout,
                 guest_limit=self._guest_limit,
+                dead=self._dead,
                 connect_wait=connect_wait,
                 on_stdout=out.extend,
                 on_stderr=err.extend,
@@ -167,6 +178,7 @@ class Guest:
                     ["cat", "--", path],
                     timeout=timeout,
                     guest_limit=self._guest_limit,
+                    dead=self._dead,
                     on_stdout=file.write,
                     on_stderr=errors.extend,
                 )

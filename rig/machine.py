@@ -112,7 +112,11 @@ class Machine:
         numbers = [1] if config.plain else range(config.guests + 1)
         self.domains = {
             guest_name(number): Guest(
-                guest_name(number), port, *addresses(number), guest_limit=config.clock == "wall"
+                guest_name(number),
+                port,
+                *addresses(number),
+                guest_limit=config.clock == "wall",
+                dead=lambda: self.emulator_failed,
             )
             for number, port in zip(numbers, ports, strict=True)
         }
@@ -144,11 +148,10 @@ class Machine:
     def emulator_failed(self) -> bool:
         """Whether the emulator has ended a guest by mistake.
 
-        QEMU 7.2 sometimes stores the host's registers as those of a PVH guest. Xen then reports a guest
-        that died in Xen's own code segment, where no guest can be.
+        QEMU 7.2 now and then resumes a PVH guest, after a hypercall or a trap, with registers that are
+        not the guest's: a triple fault, with or without xway. Linux itself panics and never ends so.
         """
-        fault = r"d\d+v\d+ Triple fault(?:.*\n){4}.*RIP:\s+e008:"
-        return re.search(fault, self.output()) is not None
+        return " Triple fault " in self.output()
 
     def output(self) -> str:
         """Return what came from the serial line: Xen's messages and domain 0's, or the plain VM's."""
