@@ -479,6 +479,7 @@ static void conn_work(struct work_struct *work)
 		release_sock(sk);
 		if (!xway_rx_spill(conn, true))
 			set_bit(XWAY_F_RX_CLOSED, &conn->flags);
+		conn->rx.cut = false;	/* an orderly end: all is here */
 	}
 	xway_chan_close(conn);
 	if (sk && test_bit(XWAY_F_RETURN, &conn->flags) &&

@@ -190,7 +190,8 @@ bool xway_rx_done(struct xway_conn *conn);
 u32 xway_rx_avail(struct xway_conn *conn);
 int xway_rx_ring(struct xway_conn *conn, struct msghdr *msg, size_t len,
 		 int flags, u32 peek_off);
-u32 xway_rx_peek_next(struct xway_conn *conn, struct msghdr *msg, size_t len);
+u32 xway_rx_peek_next(struct xway_conn *conn, struct msghdr *msg, size_t len,
+		      int flags);
 bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp);
 void xway_rx_arm(struct xway_conn *conn);
 int xway_rx_spill(struct xway_conn *conn, bool forced);

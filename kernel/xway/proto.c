@@ -223,6 +223,8 @@ static int rx_once(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 {
 	struct xway_rx *rx = &conn->rx;
 	const struct tcp_sock *tp = tcp_sk(sk);
+	/* Does a peek go on in the next stretch? TCP would skip once more. */
+	bool on = (flags & MSG_PEEK) && READ_ONCE(sk->sk_peek_off) < 0;
 	u32 have, peek = 0, turns = 0;
 	int ret;
 
@@ -233,7 +235,7 @@ again:
 	if (++turns > TURNS_MAX)
 		xway_conn_bad(conn);
 	if (test_bit(XWAY_F_BAD, &conn->flags))
-		return -ECONNRESET;
+		return rx->spilled ? rx_end(sk) : -ECONNRESET;
 	/* What TCP had before the marks are looked at was sent before any
 	 * switch that we do not see: safe to read. Later bytes may not be.
 	 */
@@ -245,7 +247,7 @@ again:
 		goto again;
 	if (rx->gen & 1) {
 		ret = xway_rx_ring(conn, msg, len, flags, peek);
-		if (ret > 0 && (flags & MSG_PEEK) && rx->seen != rx->gen &&
+		if (ret > 0 && on && rx->seen != rx->gen &&
 		    ret < len && ret == xway_rx_avail(conn) - peek)
 			ret += rx_peek_tcp(conn, sk, msg, len - ret, flags,
 					   addr_len, have);
@@ -278,8 +280,8 @@ again:
 			      addr_len);
 		if (ret > 0 && !(flags & MSG_PEEK))
 			rx->tcp_bytes += ret;
-		else if (ret > 0 && ret == have && !peek)
-			ret += xway_rx_peek_next(conn, msg, len - ret);
+		else if (ret > 0 && ret == have && on)
+			ret += xway_rx_peek_next(conn, msg, len - ret, flags);
 		return ret;
 	}
 	ret = rx_end(sk);
@@ -519,10 +521,7 @@ static int tx_tcp(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 
 	if (piece < left)
 		iov_iter_truncate(&msg->msg_iter, piece);
-	/* As in xway_tx_put() */
-	pagefault_disable();
 	ret = tcp_sendmsg_locked(sk, msg, min(piece, left));
-	pagefault_enable();
 	if (piece < left)
 		iov_iter_reexpand(&msg->msg_iter,
 				  left - (ret > 0 ? ret : 0));
@@ -531,32 +530,6 @@ static int tx_tcp(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 		conn->tx.more = msg->msg_flags & MSG_MORE;
 	}
 	return ret;
-}
-
-/* Did TCP take less because the user's memory was not there? */
-static bool tx_faulted(const struct msghdr *msg)
-{
-	size_t n = min_t(size_t, msg_data_left((struct msghdr *)msg), TCP_PIECE);
-	size_t left;
-
-	pagefault_disable();
-	left = fault_in_iov_iter_readable(&msg->msg_iter, n);
-	pagefault_enable();
-	return left;
-}
-
-/*
- * Fault in what a send could not read, without the socket's lock. Return: bytes
- * of it that are there now.
- */
-static size_t tx_fault_in(struct sock *sk, struct msghdr *msg)
-{
-	size_t n = min_t(size_t, msg_data_left(msg), FAULT_IN);
-
-	release_sock(sk);
-	n -= fault_in_iov_iter_readable(&msg->msg_iter, n);
-	lock_sock(sk);
-	return n;
 }
 
 /* Sleep until the ring has room or the wait makes no sense any more. */
@@ -588,7 +561,6 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 	long timeo = sock_sndtimeo(sk, msg->msg_flags & MSG_DONTWAIT);
 	unsigned int flags = msg->msg_flags;
 	enum xway_reason why = tx_refusal(sk, msg);
-	size_t most = SIZE_MAX;
 	int copied = 0, ret;
 
 	if (unlikely(why != XWAY_R_NONE)) {
@@ -597,32 +569,19 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 		xway_conn_return(conn, why);
 	}
 	do {
-		size_t piece = SIZE_MAX, left;
+		size_t piece = SIZE_MAX;
 
 		if (!(conn->tx.gen & 1) && !xway_tx_to_ring(conn, sk)) {
 			if (!test_bit(XWAY_F_RETURN, &conn->flags) &&
 			    !(flags & (MSG_OOB | MSG_FASTOPEN)))
 				piece = TCP_PIECE;
-			piece = min(piece, most);
-			most = SIZE_MAX;
 			if (copied) {
 				if (tx_ended(sk))
 					break;
 				msg->msg_flags |= MSG_NOSIGNAL;
 			}
-			left = msg_data_left(msg);
 			ret = tx_tcp(conn, sk, msg, piece);
 			msg->msg_flags = flags;
-			if ((ret == -EFAULT ||
-			     (ret >= 0 && ret < min(piece, left))) &&
-			    tx_faulted(msg)) {
-				copied += max(ret, 0);
-				most = tx_fault_in(sk, msg);
-				if (most)
-					continue;
-				copied = copied ?: -EFAULT;
-				break;
-			}
 			if (ret < 0) {
 				/* TCP keeps an error for the next call if it
 				 * took bytes; it does not know of the earlier.
@@ -654,8 +613,6 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 			xway_tx_drop(conn);
 			continue;
 		}
-		if (ret == -EFAULT && tx_fault_in(sk, msg))
-			continue;
 		if (ret != -EAGAIN) {
 			copied = copied ?: ret;
 			break;
@@ -844,7 +801,8 @@ static int xway_getsockopt(struct sock *sk, int level, int optname,
 	if (conn && level == SOL_TCP && optname == TCP_ZEROCOPY_RECEIVE &&
 	    conn_give_back(conn, XWAY_R_ZEROCOPY)) {
 		xway_conn_put(conn);
-		return -EAGAIN;
+		/* As TCP says without a mapping, which we refuse to make. */
+		return -EINVAL;
 	}
 	if (!conn)
 		stray_enter();

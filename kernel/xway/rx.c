@@ -208,10 +208,12 @@ int xway_rx_ring(struct xway_conn *conn, struct msghdr *msg, size_t len,
  * @conn: connection that reads a TCP stretch, its rx.lock held
  * @msg: where to
  * @len: at most so many
+ * @flags: with MSG_TRUNC bytes are only counted
  *
  * Return: bytes copied; fewer than there are if the user's memory is not there.
  */
-u32 xway_rx_peek_next(struct xway_conn *conn, struct msghdr *msg, size_t len)
+u32 xway_rx_peek_next(struct xway_conn *conn, struct msghdr *msg, size_t len,
+		      int flags)
 {
 	struct xway_rx *rx = &conn->rx;
 	u32 avail = xway_rx_avail(conn), done = 0;
@@ -222,6 +224,8 @@ u32 xway_rx_peek_next(struct xway_conn *conn, struct msghdr *msg, size_t len)
 	if (rx->seen - rx->gen == 2)
 		avail = min(avail, rx->mark[rx->gen & 1].idx - rx->cons);
 	len = min_t(size_t, len, avail);
+	if (flags & MSG_TRUNC)
+		return len;
 	while (done < len) {
 		u32 n = len - done, got;
 		void *at = xway_ring_at(rx->pages, rx->cons + done, rx->size,

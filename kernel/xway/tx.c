@@ -6,7 +6,6 @@
  * xway_tx_writeable(), which anybody may ask.
  */
 #include <linux/tcp.h>
-#include <linux/uaccess.h>
 #include <linux/uio.h>
 #include <net/tcp.h>
 
@@ -192,12 +191,7 @@ int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
 	while (done < len) {
 		u32 n = len - done;
 		void *at = xway_ring_at(tx->pages, old + done, tx->size, &n);
-		u32 got;
-
-		/* A user's fault handler must not keep the socket's lock. */
-		pagefault_disable();
-		got = copy_from_iter(at, n, &msg->msg_iter);
-		pagefault_enable();
+		u32 got = copy_from_iter(at, n, &msg->msg_iter);
 
 		done += got;
 		if (got < n)
