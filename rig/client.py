@@ -76,8 +76,8 @@ class _Reader:
         return kind, data
 
 
-def _connect(port: int, wait: float) -> tuple[socket.socket, _Reader]:
-    """Connect to the agent behind the host's `port`, trying again for `wait` seconds."""
+def _connect(port: int, wait: float, dead: Callable[[], bool]) -> tuple[socket.socket, _Reader]:
+    """Connect to the agent behind the host's `port`, trying again for `wait` seconds unless it is dead."""
     end = time.monotonic() + wait
     patience = 1.0
     while True:
@@ -99,7 +99,7 @@ def _connect(port: int, wait: float) -> tuple[socket.socket, _Reader]:
             if sock:
                 sock.close()
             left = end - time.monotonic()
-            if left <= 0:
+            if left <= 0 or dead():
                 raise AgentGone(f"the agent does not answer ({error})") from error
             time.sleep(min(0.1, left))
             patience = min(10.0, patience * 1.5)
@@ -124,11 +124,11 @@ def execute(
     stdin: bytes, a file's path, or an open descriptor to read until its end.
     timeout: seconds; the agent kills the command then, and so does our going away a little later.
     guest_limit: False where the domain's clock does not follow ours; then only we watch the time.
-    dead: asked every few silent seconds whether there is still somebody to answer.
+    dead: asked in every silence whether there is still somebody to answer.
 
     AgentGone if the agent cannot be reached, is dead, or the connection breaks.
     """
-    sock, reader = _connect(port, connect_wait)
+    sock, reader = _connect(port, connect_wait, dead)
     request = b"".join(_frame(b"a", os.fsencode(word)) for word in argv)
     for name, value in (env or {}).items():
         request += _frame(b"e", os.fsencode(f"{name}={value}"))

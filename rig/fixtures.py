@@ -8,7 +8,8 @@ configuration share one boot; a mark asks for another, several marks run the tes
 
     @pytest.mark.rig(type="pvh", kernel="6.1")
 
-A test that failed because the emulator failed (Machine.emulator_failed) is run once more, on a new rig.
+A test that failed because the emulator failed (Machine.emulator_failed) is run again on a new rig, up to
+three times in all.
 
 After every test the kernel log of every domain is looked through; trouble fails the test, unless a mark
 allows it: @pytest.mark.allow_log("regex"). A rig that had trouble is not used again.
@@ -102,14 +103,14 @@ def group(items: list[pytest.Item]) -> None:
 
 
 def run(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-    """Run a test, once more if the emulator failed; to be returned by pytest_runtest_protocol."""
+    """Run a test, again if the emulator failed; to be returned by pytest_runtest_protocol."""
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    for last in (False, True):
+    for last in (False, False, True):
         Pool.emulator_failed = False
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
         if last or not (Pool.emulator_failed and any(report.failed for report in reports)):
             break
-        print(f"\nrig: the emulator has failed, once more: {item.nodeid}", file=sys.stderr)
+        print(f"\nrig: the emulator has failed, again: {item.nodeid}", file=sys.stderr)
         item._initrequest()  # type: ignore[attr-defined]
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
