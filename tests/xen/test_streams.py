@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.rig(type="pv", kernel="6.12"),
     pytest.mark.rig(type="pv", kernel="6.1", vcpus=2),
     pytest.mark.rig(type="pvh", kernel="6.12", vcpus=2),
-    pytest.mark.rig(type="pvh", kernel="6.1", vcpus=2),
+    # Not PVH on 6.1, which the emulator loses every few minutes: see Machine.emulator_failed.
 ]
 
 
