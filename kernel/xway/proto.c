@@ -157,21 +157,21 @@ static bool rx_inq_wanted(const struct sock *sk, const struct msghdr *msg)
 static int rx_base(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 		   size_t len, int flags, int *addr_len)
 {
-	struct msghdr plain = *msg;
-	bool inq = rx_inq_wanted(sk, msg);
+	struct msghdr plain, *to = msg;
 	int ret;
 
-	if (inq) {
+	if (rx_inq_wanted(sk, msg)) {
+		plain = *msg;
 		plain.msg_control = NULL;
 		plain.msg_controllen = 0;
 		plain.msg_get_inq = 0;
+		to = &plain;
 	}
 	flags = (flags & ~MSG_WAITALL) | MSG_DONTWAIT;
 	pagefault_disable();
-	ret = conn->base_prot->recvmsg(sk, inq ? &plain : msg, len, flags,
-				       addr_len);
+	ret = conn->base_prot->recvmsg(sk, to, len, flags, addr_len);
 	pagefault_enable();
-	if (inq)
+	if (to != msg)
 		msg->msg_iter = plain.msg_iter;
 	return ret == -EFAULT ? -XWAY_AGAIN_FAULT : ret;
 }
@@ -248,7 +248,7 @@ again:
 	if (rx->gen & 1) {
 		ret = xway_rx_ring(conn, msg, len, flags, peek);
 		if (ret > 0 && on && rx->seen != rx->gen &&
-		    ret < len && ret == xway_rx_avail(conn) - peek)
+		    ret < len && ret == xway_rx_avail(conn))
 			ret += rx_peek_tcp(conn, sk, msg, len - ret, flags,
 					   addr_len, have);
 		if (ret)

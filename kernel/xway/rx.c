@@ -143,6 +143,26 @@ static void rx_publish(struct xway_conn *conn, u32 old)
 	rcu_read_unlock();
 }
 
+/*
+ * Copy what lies in one page, or with MSG_TRUNC count it. Page faults are off
+ * while the peer's pages are read, so that unmapping never waits for a user's
+ * fault handler. @len: in: bytes wanted; out: of these, bytes up to the end of
+ * the page. Return: bytes copied.
+ */
+static u32 rx_copy(const struct xway_rx *rx, struct msghdr *msg, u32 idx,
+		   u32 *len, int flags)
+{
+	void *at = xway_ring_at(rx->pages, idx, rx->size, len);
+	u32 got;
+
+	if (flags & MSG_TRUNC)
+		return *len;
+	pagefault_disable();
+	got = copy_to_iter(at, *len, &msg->msg_iter);
+	pagefault_enable();
+	return got;
+}
+
 /**
  * xway_rx_ring() - copy bytes out of the ring
  * @conn: connection that reads a ring stretch, its rx.lock held
@@ -150,9 +170,6 @@ static void rx_publish(struct xway_conn *conn, u32 old)
  * @len: at most so many
  * @flags: MSG_PEEK and MSG_TRUNC count
  * @peek_off: with MSG_PEEK, bytes to pass over
- *
- * Page faults are off while the peer's pages are read, so that unmapping never
- * waits for a user's fault handler.
  *
  * Return: bytes copied; 0 if there are none; -XWAY_AGAIN_FAULT if the caller
  * must fault in the user's memory without rx.lock and try again.
@@ -173,16 +190,9 @@ int xway_rx_ring(struct xway_conn *conn, struct msghdr *msg, size_t len,
 	}
 	len = min_t(size_t, len, avail);
 	while (done < len) {
-		u32 n = len - done, got;
-		void *at = xway_ring_at(rx->pages, start + done, rx->size, &n);
+		u32 n = len - done;
+		u32 got = rx_copy(rx, msg, start + done, &n, flags);
 
-		if (flags & MSG_TRUNC) {
-			got = n;
-		} else {
-			pagefault_disable();
-			got = copy_to_iter(at, n, &msg->msg_iter);
-			pagefault_enable();
-		}
 		done += got;
 		if (!(flags & MSG_PEEK)) {
 			WRITE_ONCE(rx->cons, start + done);
@@ -224,16 +234,10 @@ u32 xway_rx_peek_next(struct xway_conn *conn, struct msghdr *msg, size_t len,
 	if (rx->seen - rx->gen == 2)
 		avail = min(avail, rx->mark[rx->gen & 1].idx - rx->cons);
 	len = min_t(size_t, len, avail);
-	if (flags & MSG_TRUNC)
-		return len;
 	while (done < len) {
-		u32 n = len - done, got;
-		void *at = xway_ring_at(rx->pages, rx->cons + done, rx->size,
-					&n);
+		u32 n = len - done;
+		u32 got = rx_copy(rx, msg, rx->cons + done, &n, flags);
 
-		pagefault_disable();
-		got = copy_to_iter(at, n, &msg->msg_iter);
-		pagefault_enable();
 		done += got;
 		if (got < n)
 			break;
