@@ -2,7 +2,8 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,24 @@ def counters(guest: Guest) -> dict[str, int]:
     """Return the module's counters since it was loaded, and the reasons as "reason:NAME"."""
     stats = xway(guest, "stats")
     return {**stats["stats"], **{f"reason:{name}": n for name, n in stats["fallbacks"].items()}}
+
+
+def moved(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+    """Return by how much each counter moved."""
+    return {name: after[name] - before[name] for name in after}
+
+
+def linked(guest: Guest) -> bool:
+    """Return whether a link to another domain is up."""
+    return any(p["peer"].startswith("xen:") and p["state"] == "up" for p in xway(guest, "peer"))
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    """Wait for a condition; fail if it is not met in time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not in {seconds} s: {what}"
+        time.sleep(0.2)
 
 
 def settled(guest: Guest) -> None:
@@ -118,17 +137,18 @@ class Moved:
 def measured(ends: Ends) -> Iterator[Moved]:
     """Measure what the counters of both ends move by; no violation is tolerated."""
     before = counters(ends.active), counters(ends.passive)
-    moved = Moved({}, {})
-    yield moved
+    result = Moved({}, {})
+    yield result
     settled(ends.active)
     settled(ends.passive)
-    after = counters(ends.active), counters(ends.passive)
-    for end, was, now in zip((moved.active, moved.passive), before, after, strict=True):
-        end.update({name: now[name] - was[name] for name in now})
+    for end, guest, was in zip(
+        (result.active, result.passive), (ends.active, ends.passive), before, strict=True
+    ):
+        end.update(moved(was, counters(guest)))
         assert end["violations"] == 0, end
     # What one end put into its rings is what the other took out.
-    assert moved.active["tx_ring_bytes"] == moved.passive["rx_ring_bytes"]
-    assert moved.passive["tx_ring_bytes"] == moved.active["rx_ring_bytes"]
+    assert result.active["tx_ring_bytes"] == result.passive["rx_ring_bytes"]
+    assert result.passive["tx_ring_bytes"] == result.active["rx_ring_bytes"]
 
 
 def toggling(ends: Ends, guest: Guest, rounds: int = 20, **stream: Any) -> dict[str, int]:
@@ -145,7 +165,7 @@ def toggling(ends: Ends, guest: Guest, rounds: int = 20, **stream: Any) -> dict[
     try:
         for _ in range(rounds):
             ends.stream(**stream)
-            now = {name: n - before[name] for name, n in counters(guest).items()}
+            now = moved(before, counters(guest))
             if now["switched_to_ring"] > 3 and now["switched_to_tcp"] > 3:
                 return now
         raise AssertionError(f"no switch in mid-stream in {rounds} rounds: {now}")

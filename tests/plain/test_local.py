@@ -22,10 +22,6 @@ def local(guest: Guest) -> Iterator[Ends]:
     guest.run("xway off; modprobe -r xway", check=False)
 
 
-def moved(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
-    return {name: after[name] - before[name] for name in after}
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("passive", MODES)
 @pytest.mark.parametrize("active", MODES)
@@ -34,7 +30,7 @@ def test_streams(local: Ends, family: str, passive: str, active: str) -> None:
     before = traffic.counters(local.passive)
     local.stream(passive=passive, active=active, size=4 << 20, conns=4, at_once=2, pause=2, settle=60000)
     traffic.settled(local.passive)
-    now = moved(before, traffic.counters(local.passive))
+    now = traffic.moved(before, traffic.counters(local.passive))
     assert now["violations"] == 0
     assert now["tx_ring_bytes"] == now["rx_ring_bytes"]
     assert now["channels"] == 8, now
@@ -45,7 +41,7 @@ def test_one_after_another(local: Ends) -> None:
     before = traffic.counters(local.passive)
     local.stream(size=30000, conns=1000, at_once=1, max=4000, settle=60000)
     traffic.settled(local.passive)
-    now = moved(before, traffic.counters(local.passive))
+    now = traffic.moved(before, traffic.counters(local.passive))
     assert now["channels"] == 2000, now
 
 
@@ -53,7 +49,7 @@ def test_at_once(local: Ends) -> None:
     before = traffic.counters(local.passive)
     local.stream(passive="poll", active="epoll", size=30000, conns=500, at_once=500, max=4000, settle=60000)
     traffic.settled(local.passive)
-    now = moved(before, traffic.counters(local.passive))
+    now = traffic.moved(before, traffic.counters(local.passive))
     assert now["channels"] == 1000, now
 
 

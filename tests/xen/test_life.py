@@ -2,41 +2,18 @@
 
 import errno
 import time
-from collections.abc import Callable, Iterator
 
 import pytest
 
 from rig.guest import Guest
 from rig.machine import Machine
 from tests import traffic
-from tests.traffic import Ends
+from tests.traffic import Ends, linked, until
 
 MIB = 1 << 20
 
 # Domain 0 keeps a guest's image in memory.
 pytestmark = pytest.mark.rig(type="pv", kernel="6.12", memory=256)
-
-
-def until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"not in {seconds} s: {what}"
-        time.sleep(0.2)
-
-
-def linked(guest: Guest) -> bool:
-    return any(p["peer"].startswith("xen:") and p["state"] == "up" for p in traffic.xway(guest, "peer"))
-
-
-@pytest.fixture
-def ends(machine: Machine) -> Iterator[Ends]:
-    g1, g2 = machine.guest("g1"), machine.guest("g2")
-    for guest in (g1, g2):
-        guest.run("modprobe xway; xway on")
-        until(lambda guest=guest: linked(guest), f"link of {guest.name}")
-    ends = Ends(g1, g2, g1.ip4)
-    ends.put()
-    yield ends
 
 
 TALK = r"""
