@@ -23,9 +23,15 @@
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
 typedef int *xway_ioctl_arg_t;
 
-static inline int xway_ioctl_add(xway_ioctl_arg_t arg, int n)
+static inline int xway_ioctl_get(xway_ioctl_arg_t arg, int *n)
 {
-	*arg += n;
+	*n = *arg;
+	return 0;
+}
+
+static inline int xway_ioctl_put(xway_ioctl_arg_t arg, int n)
+{
+	*arg = n;
 	return 0;
 }
 
@@ -41,12 +47,14 @@ static inline void xway_proto_compat(struct proto *p)
 #else
 typedef unsigned long xway_ioctl_arg_t;
 
-static inline int xway_ioctl_add(xway_ioctl_arg_t arg, int n)
+static inline int xway_ioctl_get(xway_ioctl_arg_t arg, int *n)
 {
-	int __user *p = (int __user *)arg;
-	int was;
+	return get_user(*n, (int __user *)arg);
+}
 
-	return get_user(was, p) ?: put_user(was + n, p);
+static inline int xway_ioctl_put(xway_ioctl_arg_t arg, int n)
+{
+	return put_user(n, (int __user *)arg);
 }
 
 static inline ssize_t xway_splice_read(struct socket *sock, loff_t *ppos,

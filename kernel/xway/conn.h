@@ -182,7 +182,6 @@ static inline void xway_conn_put(struct xway_conn *conn)
 
 /* rx.c: what can be read, and where */
 #define XWAY_AGAIN_FAULT 1024	/* errno for the caller: fault in, try again */
-#define XWAY_EOF 1025
 
 void xway_rx_update(struct xway_conn *conn);
 bool xway_rx_advance(struct xway_conn *conn, struct sock *sk);
@@ -193,6 +192,7 @@ int xway_rx_ring(struct xway_conn *conn, struct msghdr *msg, size_t len,
 u32 xway_rx_peek_next(struct xway_conn *conn, struct msghdr *msg, size_t len,
 		      int flags);
 bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp);
+bool xway_rx_low(struct xway_conn *conn, const struct sock *sk);
 void xway_rx_arm(struct xway_conn *conn);
 int xway_rx_spill(struct xway_conn *conn, bool forced);
 void xway_rx_discard(struct xway_conn *conn);

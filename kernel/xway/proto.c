@@ -176,22 +176,38 @@ static int rx_base(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 	return ret == -EFAULT ? -XWAY_AGAIN_FAULT : ret;
 }
 
-static void rx_inq(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
+/* Bytes that are there to be read, as TCP counts them for TCP_CM_INQ. */
+static u32 rx_unread(struct xway_conn *conn, const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	int inq = READ_ONCE(tp->rcv_nxt) - READ_ONCE(tp->copied_seq);
+	u32 n = READ_ONCE(tp->rcv_nxt) - READ_ONCE(tp->copied_seq);
 
-	if (inq && (sk->sk_shutdown & RCV_SHUTDOWN) &&
-	    !sock_flag(sk, SOCK_DONE))
-		inq--;
+	if (n && (sk->sk_shutdown & RCV_SHUTDOWN) && !sock_flag(sk, SOCK_DONE))
+		n--;
 	mutex_lock(&conn->rx.lock);
-	inq += xway_rx_avail(conn);
+	n += xway_rx_avail(conn);
 	mutex_unlock(&conn->rx.lock);
+	return n;
+}
+
+static void rx_inq(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
+{
+	int inq = rx_unread(conn, sk);
+
 	if (!inq && (sk->sk_shutdown & RCV_SHUTDOWN))
 		inq = 1;
-	if (tp->recvmsg_inq)
+	if (tcp_sk(sk)->recvmsg_inq)
 		put_cmsg(msg, SOL_TCP, TCP_CM_INQ, sizeof(inq), &inq);
 	msg->msg_inq = inq;
+}
+
+/* A read that has bytes ends before the urgent byte, as TCP's does. */
+static bool rx_at_urgent(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return unlikely(READ_ONCE(tp->urg_data)) &&
+	       READ_ONCE(tp->urg_seq) == READ_ONCE(tp->copied_seq);
 }
 
 /* Peek at the TCP stretch that comes after the ring stretch being read. */
@@ -205,21 +221,21 @@ static int rx_peek_tcp(struct xway_conn *conn, struct sock *sk,
 	if (rx->seen - rx->gen == 2)
 		end = rx->mark[rx->gen & 1].seq;
 	end -= READ_ONCE(tcp_sk(sk)->copied_seq);
-	if ((s32)end <= 0)
+	if ((s32)end <= 0 || rx_at_urgent(sk))
 		return 0;
 	ret = rx_base(conn, sk, msg, min_t(size_t, len, end), flags, addr_len);
 	return max(ret, 0);
 }
 
 /*
- * Read once from where the stream is. rx.lock is held, so that the decision
- * and the reading are one.
+ * Read once from where the stream is; the call has @copied bytes already.
+ * rx.lock is held, so that the decision and the reading are one.
  *
- * Return: bytes; 0 at the end; -EAGAIN if nothing is there; -XWAY_AGAIN_FAULT;
- * or the socket's error.
+ * Return: bytes; 0 where the call must end; -EAGAIN if nothing is there;
+ * -XWAY_AGAIN_FAULT; or the socket's error.
  */
 static int rx_once(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
-		   size_t len, int flags, int *addr_len)
+		   size_t len, int copied, int flags, int *addr_len)
 {
 	struct xway_rx *rx = &conn->rx;
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -247,6 +263,10 @@ again:
 		goto again;
 	if (rx->gen & 1) {
 		ret = xway_rx_ring(conn, msg, len, flags, peek);
+		if (ret > 0 && (flags & MSG_PEEK))
+			sk_peek_offset_fwd(sk, ret);
+		else if (ret > 0)
+			sk_peek_offset_bwd(sk, ret);
 		if (ret > 0 && on && rx->seen != rx->gen &&
 		    ret < len && ret == xway_rx_avail(conn))
 			ret += rx_peek_tcp(conn, sk, msg, len - ret, flags,
@@ -275,6 +295,8 @@ again:
 	if (rx->seen != rx->gen)
 		have = rx->mark[(rx->gen + 1) & 1].seq;
 	have -= READ_ONCE(tp->copied_seq);
+	if (copied && rx_at_urgent(sk))
+		return 0;
 	if ((s32)have > 0) {
 		ret = rx_base(conn, sk, msg, min_t(size_t, len, have), flags,
 			      addr_len);
@@ -294,9 +316,9 @@ again:
 	return ret;
 }
 
-static bool rx_wait_over(struct xway_conn *conn, struct sock *sk)
+static bool rx_ended(struct xway_conn *conn, struct sock *sk)
 {
-	return xway_rx_readable(conn, sk, true) || READ_ONCE(sk->sk_err) ||
+	return READ_ONCE(sk->sk_err) ||
 	       (READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN) ||
 	       READ_ONCE(sk->sk_state) == TCP_CLOSE ||
 	       sock_flag(sk, SOCK_DONE) ||
@@ -310,11 +332,30 @@ static long rx_wait(struct xway_conn *conn, struct sock *sk, long timeo)
 	add_wait_queue(sk_sleep(sk), &wait);
 	sk_set_bit(SOCKWQ_ASYNC_WAITDATA, sk);
 	xway_rx_arm(conn);
-	if (!rx_wait_over(conn, sk))
+	if (!xway_rx_readable(conn, sk, true) && !rx_ended(conn, sk))
 		timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, timeo);
 	sk_clear_bit(SOCKWQ_ASYNC_WAITDATA, sk);
 	remove_wait_queue(sk_sleep(sk), &wait);
 	return timeo;
+}
+
+/* Sleep until more than @had bytes are unread, or no more can come. */
+static long rx_wait_more(struct xway_conn *conn, struct sock *sk, long timeo,
+			 u32 had)
+{
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+
+	add_wait_queue(sk_sleep(sk), &wait);
+	sk_set_bit(SOCKWQ_ASYNC_WAITDATA, sk);
+	while (timeo && !signal_pending(current)) {
+		xway_rx_arm(conn);
+		if (rx_unread(conn, sk) > had || rx_ended(conn, sk))
+			break;
+		timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, timeo);
+	}
+	sk_clear_bit(SOCKWQ_ASYNC_WAITDATA, sk);
+	remove_wait_queue(sk_sleep(sk), &wait);
+	return signal_pending(current) ? 0 : timeo;
 }
 
 /*
@@ -331,9 +372,13 @@ static void rx_rearm(struct xway_conn *conn, struct sock *sk)
 	watched = skwq_has_sleeper(rcu_dereference(sk->sk_wq)) ||
 		  sock_flag(sk, SOCK_FASYNC);
 	rcu_read_unlock();
-	if (!watched || conn->state == XWAY_CONN_TCP)
+	if (conn->state == XWAY_CONN_TCP)
 		return;
-	xway_rx_arm(conn);
+	/* Signals may be asked for later, and nobody tells us. */
+	if (watched || prod == READ_ONCE(conn->rx.cons))
+		xway_rx_arm(conn);
+	if (!watched)
+		return;
 	mutex_lock(&conn->rx.lock);
 	xway_rx_avail(conn);
 	watched = conn->rx.prod != prod;
@@ -364,7 +409,8 @@ static int do_recvmsg(struct xway_conn *conn, struct sock *sk,
 	long timeo = sock_rcvtimeo(sk, flags & MSG_DONTWAIT);
 	int target = sock_rcvlowat(sk, flags & MSG_WAITALL, len);
 	size_t most = SIZE_MAX;
-	int copied = 0, ret;
+	struct iov_iter start = msg->msg_iter;
+	int copied = 0, peeked = 0, ret;
 	bool looked = false;
 
 	for (;;) {
@@ -380,8 +426,8 @@ static int do_recvmsg(struct xway_conn *conn, struct sock *sk,
 						       flags, addr_len);
 			return copied ? copied + max(ret, 0) : ret;
 		}
-		ret = rx_once(conn, sk, msg, min(most, len - copied), flags,
-			      addr_len);
+		ret = rx_once(conn, sk, msg, min(most, len - copied), copied,
+			      flags, addr_len);
 		most = SIZE_MAX;
 		if (ret >= 0 || ret == -EAGAIN)
 			rx_finish(conn, sk);
@@ -400,8 +446,23 @@ static int do_recvmsg(struct xway_conn *conn, struct sock *sk,
 		if (ret > 0) {
 			looked = false;
 			copied += ret;
-			if (copied == len || (flags & MSG_PEEK))
+			if (copied == len)
 				break;
+			if (!(flags & MSG_PEEK))
+				continue;
+			/* MSG_WAITALL: peek again, from the first byte, once
+			 * there are more; if a peek then shows no more, the
+			 * rest is past the next switch.
+			 */
+			if (copied >= target || copied == peeked ||
+			    READ_ONCE(sk->sk_peek_off) >= 0)
+				break;
+			timeo = rx_wait_more(conn, sk, timeo, copied);
+			if (!timeo || rx_ended(conn, sk))
+				break;
+			peeked = copied;
+			copied = 0;
+			msg->msg_iter = start;
 			continue;
 		}
 		if (ret != -EAGAIN) {
@@ -431,11 +492,10 @@ static int do_recvmsg(struct xway_conn *conn, struct sock *sk,
 		}
 		timeo = rx_wait(conn, sk, timeo);
 	}
-	if (copied > 0) {
-		if (rx_inq_wanted(sk, msg))
-			rx_inq(conn, sk, msg);
+	if (copied >= 0 && rx_inq_wanted(sk, msg))
+		rx_inq(conn, sk, msg);
+	if (copied > 0)
 		rx_rearm(conn, sk);
-	}
 	return copied;
 }
 
@@ -475,7 +535,8 @@ static bool xway_sock_is_readable(struct sock *sk)
 	conn = xway_switch_conn_rcu(sk);
 	if (conn) {
 		xway_rx_arm(conn);
-		ret = xway_rx_readable(conn, sk, false);
+		ret = xway_rx_readable(conn, sk, false) &&
+		      !xway_rx_low(conn, sk);
 	}
 	rcu_read_unlock();
 	return ret;
@@ -791,6 +852,36 @@ static int xway_setsockopt(struct sock *sk, int level, int optname,
 	return ret;
 }
 
+/* TCP_INFO: the ring's bytes count as TCP's do. */
+static int info_add(char __user *optval, int len, size_t at, u64 bytes)
+{
+	u64 n;
+
+	if (len < (int)(at + sizeof(n)))
+		return 0;
+	if (copy_from_user(&n, optval + at, sizeof(n)))
+		return -EFAULT;
+	n += bytes;
+	return copy_to_user(optval + at, &n, sizeof(n)) ? -EFAULT : 0;
+}
+
+static int info_fill(struct xway_conn *conn, char __user *optval,
+		     int __user *optlen)
+{
+	u64 sent = READ_ONCE(conn->tx.ring_bytes), received;
+	int len;
+
+	mutex_lock(&conn->rx.lock);
+	received = conn->rx.ring_bytes + xway_rx_avail(conn);
+	mutex_unlock(&conn->rx.lock);
+#define AT(field) offsetof(struct tcp_info, tcpi_bytes_##field)
+	return get_user(len, optlen) ?:
+	       info_add(optval, len, AT(acked), sent) ?:
+	       info_add(optval, len, AT(sent), sent) ?:
+	       info_add(optval, len, AT(received), received);
+#undef AT
+}
+
 /* Zero-copy receive would read TCP's bytes past ours. */
 static int xway_getsockopt(struct sock *sk, int level, int optname,
 			   char __user *optval, int __user *optlen)
@@ -804,9 +895,21 @@ static int xway_getsockopt(struct sock *sk, int level, int optname,
 		/* As TCP says without a mapping, which we refuse to make. */
 		return -EINVAL;
 	}
+	/* The upper-layer protocol is ours, and the program asked for none. */
+	if (conn && level == SOL_TCP && optname == TCP_ULP) {
+		xway_conn_put(conn);
+		return put_user(0, optlen);
+	}
 	if (!conn)
 		stray_enter();
 	ret = base_of(sk)->getsockopt(sk, level, optname, optval, optlen);
+	if (!ret && conn && level == SOL_TCP && optname == TCP_INFO) {
+		if (READ_ONCE(conn->sk) == sk)
+			ret = info_fill(conn, optval, optlen);
+		else	/* Detaching adds them to TCP's, the socket locked. */
+			ret = base_of(sk)->getsockopt(sk, level, optname,
+						      optval, optlen);
+	}
 	if (!conn)
 		stray_leave();
 	else
@@ -834,12 +937,16 @@ static int ring_inq(struct sock *sk)
 
 static int xway_ioctl(struct sock *sk, int cmd, xway_ioctl_arg_t arg)
 {
-	int ret;
+	int ret, n;
 
 	stray_enter();
 	ret = base_of(sk)->ioctl(sk, cmd, arg);
 	if (!ret && cmd == SIOCINQ)
-		ret = xway_ioctl_add(arg, ring_inq(sk));
+		ret = xway_ioctl_get(arg, &n) ?:
+		      xway_ioctl_put(arg, n + ring_inq(sk));
+	/* The urgent byte came by TCP, after what is in the ring. */
+	if (!ret && cmd == SIOCATMARK && ring_inq(sk))
+		ret = xway_ioctl_put(arg, 0);
 	stray_leave();
 	return ret;
 }
@@ -875,14 +982,17 @@ static int xway_set_rcvlowat(struct sock *sk, int val)
 	return base_ops[family_of(sk)]->set_rcvlowat(sk, val);
 }
 
-/* A ring knows no offset from which to peek. */
+/* An offset counts in one queue, and ring and TCP are two: stay on TCP. */
 static int xway_set_peek_off(struct sock *sk, int val)
 {
 	struct xway_conn *conn = xway_switch_conn(sk);
 
 	if (conn) {
-		if (val >= 0)
+		/* Nobody gives back a socket that is locked for this call. */
+		if (val >= 0 && sock_owned_by_user_nocheck(sk))
 			xway_conn_return(conn, XWAY_R_OPTION);
+		else if (val >= 0)
+			conn_give_back(conn, XWAY_R_OPTION);
 		xway_conn_put(conn);
 	}
 	return base_ops[family_of(sk)]->set_peek_off(sk, val);

@@ -290,6 +290,30 @@ bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp)
 	       READ_ONCE(tcp_sk(sk)->copied_seq);
 }
 
+/**
+ * xway_rx_low() - is less there to read than SO_RCVLOWAT asks for?
+ * @conn: connection
+ * @sk: its socket
+ *
+ * Without rx.lock, as xway_rx_readable().
+ */
+bool xway_rx_low(struct xway_conn *conn, const struct sock *sk)
+{
+	u32 low = READ_ONCE(sk->sk_rcvlowat), n, prod;
+	const struct xway_chan_shm *peer;
+
+	if (low <= 1)
+		return false;
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	prod = peer && !READ_ONCE(conn->rx.spilled) ? READ_ONCE(peer->prod) :
+						      READ_ONCE(conn->rx.prod);
+	rcu_read_unlock();
+	n = prod - READ_ONCE(conn->rx.cons);
+	n += READ_ONCE(tcp_sk(sk)->rcv_nxt) - READ_ONCE(tcp_sk(sk)->copied_seq);
+	return n < low;
+}
+
 /* Ask for an event at the next byte; the caller then looks again. */
 void xway_rx_arm(struct xway_conn *conn)
 {
