@@ -1,0 +1,349 @@
+"""How connections begin and end, and who holds them."""
+
+import ctypes
+import errno
+import os
+import socket
+import struct
+import subprocess
+import threading
+import time
+from typing import Any
+
+from tools import (
+    NEVER,
+    arrived,
+    behaviour,
+    c,
+    connect,
+    exactly,
+    fill,
+    keep,
+    libc,
+    listen,
+    mask,
+    names,
+    outcome,
+    pair,
+    pattern,
+    place,
+    polled,
+    say,
+    silent,
+    to_end,
+    warm,
+)
+
+
+@behaviour
+def connect_without_blocking() -> None:
+    listener = listen()
+    a = keep(socket.socket())
+    a.setblocking(False)
+    say(a.connect_ex(place(listener)) in (0, errno.EINPROGRESS), polled(a, "OUT"))
+    say(a.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+    b = keep(listener.accept()[0])
+    a.setblocking(True)
+    warm(a, b)
+    say(outcome(a.connect, place(listener)), outcome(a.bind, ("127.0.0.1", 0)), outcome(a.listen))
+
+
+@behaviour
+def connect_refused() -> None:
+    listener = listen()
+    where = place(listener)
+    listener.close()
+    a = keep(socket.socket())
+    say(outcome(a.connect, where), names(mask(a)), outcome(a.send, b"x"), outcome(a.recv, 1))
+    a.setblocking(False)
+    say(a.connect_ex(where) in (errno.EINPROGRESS, errno.ECONNREFUSED))
+
+
+@behaviour
+def not_connected() -> None:
+    s = keep(socket.socket())
+    say(outcome(s.send, b"x"), outcome(s.recv, 1), outcome(s.shutdown, 1), outcome(s.getpeername))
+
+
+@behaviour
+def data_before_accept() -> None:
+    listener = listen()
+    a = connect(listener)
+    a.sendall(b"early" * 1000)
+    b = keep(listener.accept()[0])
+    say(exactly(b, 5000) == b"early" * 1000)
+    warm(a, b)
+
+
+@behaviour
+def much_data_before_accept() -> None:
+    listener = listen()
+    a = connect(listener)
+    count = fill(a)
+    b = keep(listener.accept()[0])
+    say(exactly(b, count) == b"f" * count)
+    warm(a, b)
+
+
+@behaviour
+def end_before_accept() -> None:
+    listener = listen()
+    a = connect(listener)
+    a.sendall(b"early")
+    a.close()
+    b = keep(listener.accept()[0])
+    say(to_end(b))
+
+
+@behaviour
+def reset_before_accept() -> None:
+    listener = listen()
+    a = connect(listener)
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    a.close()
+    time.sleep(NEVER)
+    b = keep(listener.accept()[0])
+    say(outcome(b.recv, 1), outcome(b.recv, 1))
+
+
+@behaviour
+def shutdown_reading() -> None:
+    a, b = pair()
+    a.sendall(b"before")
+    arrived(b, 6)
+    b.shutdown(socket.SHUT_RD)
+    say(names(mask(b)), b.recv(100), b.recv(100))
+    a.sendall(b"after")
+    time.sleep(NEVER)
+    say(b.recv(100), outcome(b.send, b"back"), exactly(a, 4))
+
+
+@behaviour
+def shutdown_writing() -> None:
+    a, b = pair()
+    a.sendall(b"all")
+    a.shutdown(socket.SHUT_WR)
+    say(outcome(a.send, b"x"), to_end(b), b.recv(1))
+    reply = pattern(100000)
+    sender = threading.Thread(target=lambda: (b.sendall(reply), b.close()))
+    sender.start()
+    say(to_end(a) == reply)
+    sender.join()
+
+
+@behaviour
+def shutdown_both() -> None:
+    a, b = pair()
+    a.sendall(b"all")
+    a.shutdown(socket.SHUT_RDWR)
+    say(outcome(a.recv, 1), outcome(a.send, b"x"), to_end(b), outcome(a.shutdown, socket.SHUT_RDWR))
+    say(names(mask(a)))
+
+
+@behaviour
+def close_with_unread_bytes() -> None:
+    a, b = pair()
+    a.sendall(b"unread")
+    arrived(b, 6)
+    b.sendall(b"sent before")
+    arrived(a, 11)
+    b.close()
+    polled(a, "ERR")
+    say(outcome(a.recv, 100), outcome(a.recv, 100), outcome(a.send, b"x"), outcome(a.recv, 100))
+
+
+@behaviour
+def send_to_a_closed_peer() -> None:
+    a, b = pair()
+    b.close()
+    polled(a, "RDHUP")
+    say(a.recv(10), outcome(a.send, b"first"))
+    polled(a, "ERR")
+    say(outcome(a.send, b"second"), outcome(a.recv, 10))
+
+
+@behaviour
+def close_with_bytes_in_flight() -> None:
+    a, b = pair()
+    data = pattern(150000)
+    a.sendall(data)
+    a.close()
+    time.sleep(0.05)
+    say(to_end(b) == data)
+
+
+@behaviour
+def both_close_at_once() -> None:
+    for _ in range(5):
+        a, b = pair()
+        a.sendall(b"1")
+        exactly(b, 1)
+        threads = [threading.Thread(target=end.close) for end in (a, b)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    say("closed")
+
+
+@behaviour
+def killed_by_ss() -> None:
+    a, b = pair()
+    port = a.getsockname()[1]
+    command = ["ss", "-K", "-t", "-n", f"sport = :{port}"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    say(polled(a, "ERR"), outcome(a.recv, 1), outcome(a.send, b"x"), outcome(b.recv, 1))
+
+
+@behaviour
+def disconnect_and_reconnect() -> None:
+    listener = listen()
+    a, b = pair(listener=listener)
+    say(c("connect", a.fileno(), bytes(16), 16), outcome(b.recv, 1), outcome(a.send, b"x"))
+    a.connect(place(listener))
+    b = keep(listener.accept()[0])
+    warm(a, b)
+    a.sendall(b"again")
+    say(exactly(b, 5))
+
+
+@behaviour
+def file_descriptors() -> None:
+    a, b = pair()
+    copy = a.dup()
+    a.close()
+    copy.sendall(b"by the copy")
+    say(exactly(b, 11))
+    left, right = socket.socketpair()
+    socket.send_fds(left, [b"x"], [copy.fileno()])
+    copy.close()
+    left.close()
+    say(silent(b))
+    _, fds, _, _ = socket.recv_fds(right, 1, 1)
+    right.close()
+    passed = keep(socket.socket(fileno=fds[0]))
+    passed.sendall(b"passed on")
+    say(exactly(b, 9))
+    passed.close()
+    say(b.recv(1))
+
+
+@behaviour
+def forked() -> None:
+    a, b = pair()
+    child = os.fork()
+    if not child:
+        a.sendall(b"child")
+        os._exit(0)
+    os.waitpid(child, 0)
+    a.sendall(b" and parent")
+    say(exactly(b, 16))
+    a.close()
+    say(b.recv(1))
+
+
+@behaviour
+def inherited() -> None:
+    a, b = pair()
+    program = subprocess.Popen(["cat"], stdin=b, stdout=b)
+    b.close()
+    data = pattern(200000)
+    sender = threading.Thread(target=lambda: (a.sendall(data), a.shutdown(socket.SHUT_WR)))
+    sender.start()
+    say(to_end(a) == data, program.wait())
+    sender.join()
+
+
+@behaviour
+def many_threads() -> None:
+    a, b = pair()
+    counts = [0] * 8
+    record = 64
+
+    def write(number: int) -> None:
+        for _ in range(300):
+            a.sendall(bytes([number]) * record)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    whole = True
+    for _ in range(8 * 300):
+        data = exactly(b, record)
+        whole &= len(set(data)) == 1
+        counts[data[0]] += 1
+    for thread in threads:
+        thread.join()
+    say(whole, counts)
+
+
+@behaviour
+def many_readers() -> None:
+    a, b = pair()
+    total = [0] * 4
+
+    def read(number: int) -> None:
+        while part := b.recv(1000):
+            total[number] += len(part)
+
+    threads = [threading.Thread(target=read, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(200):
+        a.sendall(b"r" * 999)
+    a.shutdown(socket.SHUT_WR)
+    for thread in threads:
+        thread.join()
+    say(sum(total))
+
+
+@behaviour
+def ipv6() -> None:
+    a, b = pair(socket.AF_INET6)
+    a.sendall(b"six")
+    say(exactly(b, 3), a.getsockopt(socket.SOL_SOCKET, socket.SO_DOMAIN) == socket.AF_INET6)
+    say(b.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY))
+
+
+@behaviour
+def mapped_address() -> None:
+    listener = listen()
+    host, port = place(listener)
+    a = keep(socket.socket(socket.AF_INET6))
+    a.connect((f"::ffff:{host}", port))
+    b = keep(listener.accept()[0])
+    warm(a, b)
+    say(a.getpeername()[0] == f"::ffff:{host}", b.getpeername()[0])
+    a.sendall(b"mapped")
+    say(exactly(b, 6))
+    say(outcome(a.setsockopt, socket.IPPROTO_IPV6, 1, socket.AF_INET))
+    say(a.getsockopt(socket.SOL_SOCKET, socket.SO_DOMAIN) == socket.AF_INET)
+    a.sendall(b"and turned")
+    say(exactly(b, 10))
+
+
+@behaviour
+def asynchronous_io() -> None:
+    """Linux's own, io_submit()."""
+    a, b = pair()
+    context = ctypes.c_ulong(0)
+    libc.syscall.restype = ctypes.c_long
+    assert libc.syscall(206, 4, ctypes.byref(context)) == 0
+
+    def submit(sock: socket.socket, opcode: int, buffer: Any, size: int) -> int:
+        block = ctypes.create_string_buffer(
+            struct.pack("QIIHhIQQqQII", 7, 0, 0, opcode, 0, sock.fileno(), ctypes.addressof(buffer), size, 0,
+                        0, 0, 0)
+        )  # fmt: skip
+        table = (ctypes.c_void_p * 1)(ctypes.addressof(block))
+        assert libc.syscall(209, context, ctypes.c_long(1), table) == 1
+        event = ctypes.create_string_buffer(32)
+        assert libc.syscall(208, context, ctypes.c_long(1), ctypes.c_long(1), event, None) == 1
+        return int(struct.unpack("QQqq", event.raw)[2])
+
+    text = ctypes.create_string_buffer(b"asynchronous", 12)
+    room = ctypes.create_string_buffer(20)
+    say(submit(a, 1, text, 12))
+    arrived(b, 12)
+    say(submit(b, 0, room, 20), room.raw[:12])
+    libc.syscall(207, context)

@@ -1,0 +1,319 @@
+"""Options and requests (ioctl)."""
+
+import ctypes
+import os
+import socket
+import struct
+import time
+from typing import Any
+
+from tools import (
+    EVENTS,
+    NEVER,
+    SIOCATMARK,
+    SIOCOUTQ,
+    SIOCOUTQNSD,
+    SO_ATTACH_FILTER,
+    SO_BUSY_POLL,
+    SO_COOKIE,
+    SO_TIMESTAMP,
+    SOON,
+    TCP_FASTOPEN_CONNECT,
+    TCP_INQ,
+    TCP_REPAIR,
+    TCP_SAVE_SYN,
+    TCP_SAVED_SYN,
+    TCP_ULP,
+    arrived,
+    behaviour,
+    connect,
+    exactly,
+    fill,
+    keep,
+    listen,
+    mask,
+    names,
+    opened,
+    outcome,
+    pair,
+    place,
+    polled,
+    queued,
+    say,
+    silent,
+    to_end,
+    warm,
+)
+
+
+@behaviour
+def options_read_back() -> None:
+    a, b = pair()
+    for level, option, value in (
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        (socket.SOL_SOCKET, socket.SO_OOBINLINE, 1),
+        (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1),
+        (socket.SOL_SOCKET, socket.SO_REUSEPORT, 1),
+        (socket.SOL_SOCKET, socket.SO_PRIORITY, 3),
+        (socket.SOL_SOCKET, socket.SO_MARK, 7),
+        (socket.SOL_SOCKET, socket.SO_SNDBUF, 50000),
+        (socket.SOL_SOCKET, socket.SO_RCVBUF, 50000),
+        (socket.SOL_SOCKET, SO_BUSY_POLL, 10),
+        (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 100),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+        (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 30000),
+        (socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, 5000),
+        (socket.IPPROTO_TCP, socket.TCP_LINGER2, 20),
+        (socket.IPPROTO_TCP, socket.TCP_SYNCNT, 3),
+        (socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, 60000),
+        (socket.IPPROTO_IP, socket.IP_TOS, 0x10),
+        (socket.IPPROTO_IP, socket.IP_TTL, 60),
+    ):
+        for end in (a, b):
+            say(level, option, outcome(end.setsockopt, level, option, value), end.getsockopt(level, option))
+    a.sendall(b"still")
+    say(exactly(b, 5))
+
+
+@behaviour
+def what_it_is() -> None:
+    a, b = pair()
+    for option in (
+        socket.SO_TYPE,
+        socket.SO_DOMAIN,
+        socket.SO_PROTOCOL,
+        socket.SO_ACCEPTCONN,
+        socket.SO_ERROR,
+    ):
+        say(option, a.getsockopt(socket.SOL_SOCKET, option), b.getsockopt(socket.SOL_SOCKET, option))
+    say(b.getsockname()[0], b.getpeername() == a.getsockname(), a.getpeername() == place(opened[0]))
+    say(len(a.getsockopt(socket.SOL_SOCKET, SO_COOKIE, 8)), os.fstat(a.fileno()).st_mode & 0o170000)
+    say(os.readlink(f"/proc/self/fd/{a.fileno()}").startswith("socket:["))
+
+
+@behaviour
+def bad_options() -> None:
+    a, _ = pair()
+    say(outcome(a.setsockopt, socket.IPPROTO_TCP, 9999, 1), outcome(a.getsockopt, socket.IPPROTO_TCP, 9999))
+    say(outcome(a.setsockopt, socket.IPPROTO_TCP, socket.TCP_NODELAY, b""))
+    say(outcome(a.setsockopt, socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 0))
+    say(outcome(a.setsockopt, socket.IPPROTO_TCP, socket.TCP_MAXSEG, 100000))
+
+
+@behaviour
+def congestion_control() -> None:
+    a, b = pair()
+    say(outcome(a.setsockopt, socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno"))
+    say(a.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0"))
+    say(outcome(a.setsockopt, socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"no-such"))
+    a.sendall(b"x")
+    say(exactly(b, 1))
+
+
+@behaviour
+def info() -> None:
+    """State, and bytes since the connection was made."""
+
+    def counts(sock: socket.socket) -> tuple[int, int, int]:
+        data = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232)
+        return struct.unpack_from("QQ", data, 120) + struct.unpack_from("Q", data, 200)
+
+    a, b = pair()
+    time.sleep(NEVER)  # for acknowledgements
+    before = counts(a), counts(b)
+    a.sendall(b"i" * 1000)
+    exactly(b, 1000)
+    b.sendall(b"j" * 300)
+    exactly(a, 300)
+    time.sleep(NEVER)
+    say(a.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0])
+    for end, old in zip((a, b), before, strict=True):
+        say("acked, received, sent:", *(x - y for x, y in zip(counts(end), old, strict=True)))
+
+
+@behaviour
+def inq() -> None:
+    a, b = pair()
+    b.setsockopt(socket.IPPROTO_TCP, TCP_INQ, 1)
+    a.sendall(b"0123456789")
+    arrived(b, 10)
+    for _ in range(2):
+        data, control, _, _ = b.recvmsg(6, 100)
+        say(data, [(level, kind, struct.unpack("i", value)[0]) for level, kind, value in control])
+    a.shutdown(socket.SHUT_WR)
+    polled(b, "RDHUP")
+    data, control, _, _ = b.recvmsg(6, 100)
+    say(data, [(level, kind, struct.unpack("i", value)[0]) for level, kind, value in control])
+
+
+@behaviour
+def queue_sizes() -> None:
+    a, b = pair()
+    time.sleep(NEVER)  # for acknowledgements
+    say(queued(a), queued(b), queued(a, SIOCOUTQ), queued(a, SIOCOUTQNSD), queued(b, SIOCATMARK))
+    a.sendall(b"12345")
+    arrived(b, 5)
+    time.sleep(NEVER)
+    say(queued(a), queued(b), queued(a, SIOCOUTQ), queued(a, SIOCOUTQNSD))
+    a.shutdown(socket.SHUT_WR)
+    polled(b, "RDHUP")
+    say(queued(b), b.recv(10), queued(b), b.recv(10), queued(b))
+
+
+@behaviour
+def listener_queue_size() -> None:
+    say(outcome(queued, listen()), outcome(queued, keep(socket.socket())))
+
+
+@behaviour
+def low_water_mark() -> None:
+    a, b = pair()
+    b.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 10)
+    a.sendall(b"12345")
+    say(silent(b))
+    a.sendall(b"67890")
+    say(polled(b, "IN"), b.recv(100))
+
+
+@behaviour
+def unsent_low_water_mark() -> None:
+    a, b = pair()
+    a.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, 4096)
+    sent = fill(a)
+    say(sent > 0, names(mask(a) & EVENTS["OUT"]), len(exactly(b, sent)) == sent, polled(a, "OUT"))
+
+
+@behaviour
+def timeouts() -> None:
+    a, b = pair()
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("qq", 0, 100000))
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("qq", 0, 100000))
+    start = time.monotonic()
+    say(outcome(a.recv, 1), 0.05 < time.monotonic() - start < 2)
+    count = fill(a)
+    start = time.monotonic()
+    say(outcome(a.send, b"x" * 100), 0.05 < time.monotonic() - start < 2, len(exactly(b, count)) == count)
+
+
+@behaviour
+def linger() -> None:
+    a, b = pair()
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 2))
+    a.sendall(b"last words")
+    a.close()
+    say(to_end(b))
+
+
+@behaviour
+def linger_not_at_all() -> None:
+    a, b = pair()
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    a.close()
+    say(polled(b, "ERR"), outcome(b.recv, 10), outcome(b.recv, 10), outcome(b.send, b"x"), names(mask(b)))
+
+
+@behaviour
+def linger_not_at_all_with_data() -> None:
+    a, b = pair()
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    a.sendall(b"read before the reset?")
+    arrived(b, 22)
+    a.close()
+    polled(b, "ERR")
+    say(b.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), outcome(b.recv, 100), outcome(b.recv, 100))
+
+
+@behaviour
+def time_stamps() -> None:
+    a, b = pair()
+    b.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMP, 1)
+    end = time.monotonic() + SOON
+    control: list[Any] = []
+    while not control and time.monotonic() < end:  # the kernel begins to take the time a little later
+        a.sendall(b"when?")
+        arrived(b, 5)
+        data, control, flags, _ = b.recvmsg(10, 100)
+        time.sleep(0.01)
+    say(data, [(level, kind) for level, kind, _ in control], flags)
+
+
+@behaviour
+def filter_that_passes() -> None:
+    a, b = pair()
+    code = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0xFFFFFFFF), 8)
+    b.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HxxxxxxQ", 1, ctypes.addressof(code)))
+    a.sendall(b"passes")
+    say(exactly(b, 6))
+
+
+@behaviour
+def bound_to_a_device() -> None:
+    a, b = pair()
+    say(outcome(a.setsockopt, socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo\0"))
+    a.sendall(b"bound")
+    say(exactly(b, 5))
+
+
+@behaviour
+def repair() -> None:
+    a, b = pair()
+    say(
+        outcome(a.setsockopt, socket.IPPROTO_TCP, TCP_REPAIR, 1), a.getsockopt(socket.IPPROTO_TCP, TCP_REPAIR)
+    )
+    say(outcome(a.setsockopt, socket.IPPROTO_TCP, TCP_REPAIR, 0))
+    a.sendall(b"repaired")
+    say(exactly(b, 8))
+
+
+@behaviour
+def upper_layer() -> None:
+    a, b = pair()
+    say(a.getsockopt(socket.IPPROTO_TCP, TCP_ULP, 16).rstrip(b"\0"))
+    say(outcome(a.setsockopt, socket.IPPROTO_TCP, TCP_ULP, b"no-such"))
+    say(outcome(a.setsockopt, socket.IPPROTO_TCP, TCP_ULP, b"tls") in (None, "ENOENT"))
+    a.sendall(b"plain")
+    say(exactly(b, 5))
+
+
+@behaviour
+def saved_syn() -> None:
+    listener = listen(socket.AF_INET, (socket.IPPROTO_TCP, TCP_SAVE_SYN, 1))
+    _, b = pair(listener=listener)
+    say(len(b.getsockopt(socket.IPPROTO_TCP, TCP_SAVED_SYN, 200)) > 20)
+
+
+@behaviour
+def deferred_accept() -> None:
+    listener = listen(socket.AF_INET, (socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 5))
+    a = connect(listener)
+    say(silent(listener))
+    a.sendall(b"now")
+    b = keep(listener.accept()[0])
+    say(b.recv(10, socket.MSG_DONTWAIT))
+    warm(a, b)
+
+
+@behaviour
+def fast_open() -> None:
+    listener = listen(socket.AF_INET, (socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 5))
+    for _ in range(2):
+        a = keep(socket.socket())
+        say(outcome(a.sendto, b"in SYN", socket.MSG_FASTOPEN, place(listener)))
+        b = keep(listener.accept()[0])
+        say(exactly(b, 6))
+        b.sendall(b"answer")
+        say(exactly(a, 6))
+
+
+@behaviour
+def fast_open_connect() -> None:
+    listener = listen(socket.AF_INET, (socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 5))
+    a = keep(socket.socket())
+    a.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1)
+    say(outcome(a.connect, place(listener)), outcome(a.send, b"data"))
+    b = keep(listener.accept()[0])
+    say(exactly(b, 4))
+    b.sendall(b"answer")
+    say(exactly(a, 6))

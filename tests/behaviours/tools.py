@@ -1,0 +1,226 @@
+"""What the behaviours are written with: connections made the way that is asked for, waiting, telling."""
+
+import array
+import ctypes
+import errno
+import fcntl
+import json
+import select
+import socket
+import struct
+import subprocess
+import termios
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+HOSTS = {socket.AF_INET: "127.7.0.2", socket.AF_INET6: "fd77::7:2"}
+TRANSLATED = {socket.AF_INET: "127.7.0.3", socket.AF_INET6: "fd77::7:3"}
+SOON = 5.0  # seconds in which what must come has come
+NEVER = 0.15  # seconds in which what must not come has not
+
+SO_PEEK_OFF, SO_BUSY_POLL, SO_ZEROCOPY, SO_COOKIE, SO_ATTACH_FILTER, SO_TIMESTAMP = 42, 46, 60, 57, 26, 29
+TCP_REPAIR, TCP_ULP, TCP_SAVE_SYN, TCP_SAVED_SYN, TCP_INQ, TCP_FASTOPEN_CONNECT = 19, 31, 27, 28, 36, 30
+MSG_ZEROCOPY = 0x4000000
+SIOCOUTQ, SIOCOUTQNSD, SIOCATMARK, FIOASYNC = 0x5411, 0x894B, 0x8905, 0x5452
+F_SETSIG = 10
+EVENTS = {
+    "IN": 1, "PRI": 2, "OUT": 4, "ERR": 8, "HUP": 16, "RDNORM": 64, "RDBAND": 128, "WRNORM": 256,
+    "WRBAND": 512, "MSG": 1024, "RDHUP": 8192,
+}  # fmt: skip
+
+
+libc = ctypes.CDLL(None, use_errno=True)
+Behaviour = Callable[[], None]
+behaviours: list[Behaviour] = []
+opened: list[socket.socket] = []
+
+
+@dataclass
+class Now:
+    """Which behaviour runs, and which way connections go."""
+
+    way: str = "tcp"
+    name: str = ""
+
+
+now = Now()
+
+
+def behaviour(function: Behaviour) -> Behaviour:
+    behaviours.append(function)
+    return function
+
+
+def say(*words: object) -> None:
+    """Add a line to the transcript."""
+    print(f"{now.name}:", *words, flush=True)
+
+
+def outcome(call: Callable[..., Any], *args: Any) -> Any:
+    """Return what a call returns, or the name of its error."""
+    try:
+        return call(*args)
+    except TimeoutError as error:
+        return errno.errorcode[error.errno] if error.errno else "time-out"
+    except OSError as error:
+        return errno.errorcode.get(error.errno or 0, str(error))
+
+
+def c(function: str, *args: Any) -> Any:
+    """Call a function of the C library, which no signal restarts; return its result or its error's name."""
+    result = getattr(libc, function)(*args)
+    return errno.errorcode[ctypes.get_errno()] if result < 0 else result
+
+
+def keep(sock: socket.socket) -> socket.socket:
+    """Have a socket closed when the behaviour ends."""
+    opened.append(sock)
+    return sock
+
+
+def listen(family: socket.AddressFamily = socket.AF_INET, *options: tuple[int, int, int]) -> socket.socket:
+    listener = keep(socket.socket(family))
+    for option in options:
+        listener.setsockopt(*option)
+    listener.bind((HOSTS[family], 0))
+    listener.listen(16)
+    return listener
+
+
+def place(listener: socket.socket) -> tuple[str, int]:
+    """Return where to connect to."""
+    host = (TRANSLATED if now.way == "declined" else HOSTS)[listener.family]
+    return host, listener.getsockname()[1]
+
+
+def connect(listener: socket.socket) -> socket.socket:
+    sock = keep(socket.socket(listener.family))
+    sock.connect(place(listener))
+    return sock
+
+
+def on_ring(passive: socket.socket) -> bool:
+    """Tell whether both ends send by ring."""
+    output = subprocess.run(["xway", "-j", "conn"], capture_output=True, check=True).stdout
+    port = passive.getpeername()[1]
+    ours = [one for one in json.loads(output) if port in (one["local_port"], one["remote_port"])]
+    return [(one["tx"], one["rx"]) for one in ours] == [("ring", "ring")] * 2
+
+
+def warm(active: socket.socket, passive: socket.socket) -> None:
+    """Exchange bytes until the connection is where it will stay."""
+    end = time.monotonic() + SOON
+    while True:
+        for _ in range(8):
+            for one, other in ((active, passive), (passive, active)):
+                one.sendall(b"w" * 100)
+                assert len(other.recv(100, socket.MSG_WAITALL)) == 100
+        if now.way != "ring" or on_ring(passive):
+            return
+        assert time.monotonic() < end, "the connection does not move to the ring"
+        time.sleep(0.01)
+
+
+def pair(
+    family: socket.AddressFamily = socket.AF_INET, *, listener: socket.socket | None = None
+) -> tuple[socket.socket, socket.socket]:
+    """Return a connection that has been used, active end first."""
+    listener = listener or listen(family)
+    active = connect(listener)
+    passive = keep(listener.accept()[0])
+    warm(active, passive)
+    return active, passive
+
+
+def queued(sock: socket.socket, request: int = termios.FIONREAD) -> int:
+    """Return how many bytes wait to be read, or what another request tells."""
+    value = array.array("i", [-1])
+    fcntl.ioctl(sock, request, value)
+    return value[0]
+
+
+def arrived(sock: socket.socket, count: int) -> None:
+    """Wait until `count` bytes can be read."""
+    end = time.monotonic() + SOON
+    while queued(sock) < count:
+        assert time.monotonic() < end, f"{queued(sock)} of {count} bytes have come"
+        time.sleep(0.002)
+
+
+def names(mask: int) -> str:
+    """Return the names of poll's events in `mask`."""
+    return "|".join(key for key, bit in EVENTS.items() if mask & bit) or "0"
+
+
+def mask(sock: socket.socket) -> int:
+    """Return what poll() says of a socket now."""
+    poll = select.poll()
+    poll.register(sock, sum(EVENTS.values()))
+    return sum(bits for _, bits in poll.poll(0))
+
+
+def polled(sock: socket.socket, wanted: str) -> str:
+    """Return what poll() says once it says `wanted`."""
+    end = time.monotonic() + SOON
+    while not mask(sock) & EVENTS[wanted] and time.monotonic() < end:
+        time.sleep(0.002)
+    return names(mask(sock))
+
+
+def silent(sock: socket.socket, event: int = select.POLLIN) -> bool:
+    """Tell whether an event does not come."""
+    poll = select.poll()
+    poll.register(sock, event)
+    return not poll.poll(NEVER * 1000)
+
+
+def exactly(sock: socket.socket, count: int) -> bytes:
+    """Read `count` bytes."""
+    data = b""
+    while len(data) < count:
+        part = sock.recv(count - len(data))
+        assert part, f"end after {len(data)} of {count} bytes"
+        data += part
+    return data
+
+
+def to_end(sock: socket.socket) -> bytes:
+    return b"".join(iter(lambda: sock.recv(65536), b""))
+
+
+def fill(sock: socket.socket) -> int:
+    """Send until nothing more goes in, for good; return how much that was."""
+    count, still = 0, 0
+    while still < 3:
+        with suppress(BlockingIOError):
+            while True:
+                count += sock.send(b"f" * 65536, socket.MSG_DONTWAIT)
+                still = 0
+        still += 1
+        time.sleep(0.05)
+    return count
+
+
+def pattern(count: int) -> bytes:
+    """Return bytes that tell where they are from."""
+    return b"".join(struct.pack(">I", i) for i in range((count + 3) // 4))[:count]
+
+
+def later(seconds: float, call: Callable[..., Any], *args: Any) -> threading.Timer:
+    timer = threading.Timer(seconds, call, args)
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+def exactly_waiting(sock: socket.socket, count: int) -> bytes:
+    """Read `count` bytes from a socket that does not block."""
+    data = b""
+    while len(data) < count:
+        polled(sock, "IN")
+        data += sock.recv(count - len(data))
+    return data

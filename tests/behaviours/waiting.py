@@ -1,0 +1,322 @@
+"""Waiting, and what ends it: poll, epoll, sleeping callers, signals."""
+
+import array
+import ctypes
+import fcntl
+import os
+import select
+import signal
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tools import (
+    F_SETSIG,
+    FIOASYNC,
+    NEVER,
+    SOON,
+    arrived,
+    behaviour,
+    c,
+    exactly,
+    exactly_waiting,
+    fill,
+    keep,
+    later,
+    listen,
+    mask,
+    names,
+    outcome,
+    pair,
+    polled,
+    say,
+    silent,
+)
+
+
+@behaviour
+def poll_states() -> None:
+    a, b = pair()
+    say("idle", names(mask(a)), names(mask(b)))
+    a.sendall(b"data")
+    say("data", polled(b, "IN"))
+    b.recv(10)
+    say("read", names(mask(b)))
+    a.shutdown(socket.SHUT_WR)
+    say("peer's end", polled(b, "RDHUP"), "own end", names(mask(a)))
+    say("read", b.recv(10), names(mask(b)))
+    b.shutdown(socket.SHUT_WR)
+    say("both ends", polled(a, "HUP"), polled(b, "HUP"))
+    fresh = keep(socket.socket())
+    say("fresh", names(mask(fresh)), "listener", names(mask(listen())))
+
+
+@behaviour
+def poll_full() -> None:
+    a, b = pair()
+    count = fill(a)
+    say(names(mask(a)), silent(a, select.POLLOUT))
+    say(len(exactly(b, count)) == count, polled(a, "OUT"))
+
+
+@behaviour
+def poll_reset() -> None:
+    a, b = pair()
+    a.sendall(b"unread")
+    arrived(b, 6)
+    b.close()
+    say(polled(a, "ERR"), a.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), names(mask(a)))
+    say(outcome(a.recv, 10), outcome(a.send, b"x"))
+
+
+@behaviour
+def select_wakes() -> None:
+    a, b = pair()
+    later(0.05, a.sendall, b"x")
+    say([len(ready) for ready in select.select([a, b], [], [a, b], SOON)], b.recv(1))
+    later(0.05, a.close)
+    say([len(ready) for ready in select.select([b], [], [b], SOON)], b.recv(1))
+
+
+@behaviour
+def epoll_level() -> None:
+    a, b = pair()
+    epoll = select.epoll()
+    epoll.register(b, select.EPOLLIN | select.EPOLLRDHUP)
+    say(len(epoll.poll(0)))
+    later(0.05, a.sendall, b"12")
+    say([names(bits) for _, bits in epoll.poll(SOON)], len(epoll.poll(0)), b.recv(1), len(epoll.poll(0)))
+    say(b.recv(1), len(epoll.poll(0)))
+    a.shutdown(socket.SHUT_WR)
+    polled(b, "RDHUP")
+    say([names(bits) for _, bits in epoll.poll(SOON)])
+
+
+@behaviour
+def epoll_edge() -> None:
+    a, b = pair()
+    time.sleep(NEVER)  # for acknowledgements
+    epoll = select.epoll()
+    epoll.register(b, select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET)
+
+    def events() -> list[str]:
+        return [names(bits) for _, bits in epoll.poll(NEVER)]
+
+    say("at first", events(), events())
+    a.sendall(b"1")
+    say("a byte", events(), events())
+    a.sendall(b"2")
+    events()  # TCP tells of every arrival; epoll(7) lets one event stand for several
+    say(b.recv(1), "not all read", events())
+    a.sendall(b"3")
+    say("a third", events(), events())
+    say(b.recv(10), "all read", events())
+    a.sendall(b"4")
+    say("a fourth", events(), b.recv(1), events())
+    a.shutdown(socket.SHUT_WR)
+    say("the end", events(), events())
+
+
+@behaviour
+def epoll_edge_writing() -> None:
+    a, b = pair()
+    time.sleep(NEVER)  # for acknowledgements
+    epoll = select.epoll()
+    epoll.register(a, select.EPOLLOUT | select.EPOLLET)
+    say([names(bits) for _, bits in epoll.poll(NEVER)])
+    count = fill(a)
+    say([names(bits) for _, bits in epoll.poll(NEVER)])
+    exactly(b, count)
+    say([names(bits) for _, bits in epoll.poll(SOON)])
+
+
+@behaviour
+def epoll_once() -> None:
+    a, b = pair()
+    epoll = select.epoll()
+    epoll.register(b, select.EPOLLIN | select.EPOLLONESHOT)
+    a.sendall(b"1")
+    say(len(epoll.poll(SOON)), len(epoll.poll(0)))
+    a.sendall(b"2")
+    say(len(epoll.poll(NEVER)))
+    epoll.modify(b, select.EPOLLIN | select.EPOLLONESHOT)
+    say(len(epoll.poll(SOON)), exactly(b, 2))
+
+
+@behaviour
+def epoll_in_epoll() -> None:
+    a, b = pair()
+    inner, outer = select.epoll(), select.epoll()
+    inner.register(b, select.EPOLLIN)
+    outer.register(inner.fileno(), select.EPOLLIN | select.EPOLLET)
+    say(len(outer.poll(0)))
+    later(0.05, a.sendall, b"x")
+    say(len(outer.poll(SOON)), len(inner.poll(0)), b.recv(1), len(inner.poll(0)), len(outer.poll(0)))
+
+
+@behaviour
+def epoll_exclusive() -> None:
+    a, b = pair()
+    epolls = [select.epoll(), select.epoll()]
+    for epoll in epolls:
+        epoll.register(b, select.EPOLLIN | select.EPOLLEXCLUSIVE)
+    later(0.05, a.sendall, b"x")
+    say(any([len(epoll.poll(SOON / 5)) for epoll in epolls]), b.recv(1))  # one at least
+
+
+@behaviour
+def signal_driven() -> None:
+    a, b = pair()
+    time.sleep(NEVER)  # for acknowledgements
+    number = signal.SIGRTMIN + 3
+    signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+    fcntl.fcntl(b, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(b, F_SETSIG, number)
+    fcntl.ioctl(b, FIOASYNC, array.array("i", [1]))
+    while signal.sigtimedwait([number], 0.02):
+        pass
+    a.sendall(b"x")
+    got = signal.sigtimedwait([number], SOON)
+    say(got is not None and (got.si_signo == number, got.si_code, names(got.si_band)), b.recv(1))
+    a.close()
+    got = signal.sigtimedwait([number], SOON)
+    say(got is not None and (got.si_code, names(got.si_band)))
+    while signal.sigtimedwait([number], 0.02):
+        pass
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+
+
+@behaviour
+def non_blocking() -> None:
+    a, b = pair()
+    b.setblocking(False)
+    say(outcome(b.recv, 1))
+    a.sendall(b"x")
+    arrived(b, 1)
+    say(outcome(b.recv, 1), outcome(b.recv, 1))
+    a.setblocking(False)
+    count = fill(a)
+    say(outcome(a.send, b"x"), len(exactly_waiting(b, count)) == count, outcome(a.send, b"x"))
+
+
+@behaviour
+def a_reader_sleeps() -> None:
+    a, b = pair()
+    got: list[Any] = []
+    for step in (lambda: a.sendall(b"wake"), lambda: a.shutdown(socket.SHUT_WR)):
+        reader = threading.Thread(target=lambda: got.append(b.recv(10)))
+        reader.start()
+        time.sleep(0.05)
+        step()
+        reader.join(SOON)
+    say(got)
+
+
+@behaviour
+def a_reader_sleeps_and_is_shut() -> None:
+    _, b = pair()
+    got: list[Any] = []
+    reader = threading.Thread(target=lambda: got.append(outcome(b.recv, 10)))
+    reader.start()
+    time.sleep(0.05)
+    b.shutdown(socket.SHUT_RD)
+    reader.join(SOON)
+    say(got)
+
+
+@behaviour
+def a_writer_sleeps() -> None:
+    a, b = pair()
+    fill(a)
+    got: list[Any] = []
+    writer = threading.Thread(target=lambda: got.append(outcome(a.send, b"x" * 10)))
+    writer.start()
+    time.sleep(0.05)
+    while not got:
+        b.recv(65536, socket.MSG_DONTWAIT)
+        time.sleep(0.01)
+    say(got)
+
+
+@behaviour
+def a_writer_sleeps_and_the_peer_closes() -> None:
+    a, b = pair()
+    fill(a)
+    got: list[Any] = []
+    writer = threading.Thread(target=lambda: got.append(outcome(a.send, b"x" * 10)))
+    writer.start()
+    time.sleep(0.05)
+    b.close()
+    writer.join(SOON)
+    # The last bytes may be taken, and are lost: then the error comes next.
+    say(got[0] in ("ECONNRESET", 10), outcome(a.send, b"x") in ("EPIPE", "ECONNRESET"))
+
+
+@behaviour
+def a_writer_sleeps_and_is_shut() -> None:
+    a, _ = pair()
+    fill(a)
+    got: list[Any] = []
+    writer = threading.Thread(target=lambda: got.append(outcome(a.send, b"x" * 10)))
+    writer.start()
+    time.sleep(0.05)
+    a.shutdown(socket.SHUT_WR)
+    writer.join(SOON)
+    say(got)
+
+
+def interrupted(restart: bool, call: Callable[[], Any], after: float = 0.1) -> Any:
+    """Return what a call returns during which a signal comes; a handler of it does nothing."""
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    signal.siginterrupt(signal.SIGUSR1, not restart)
+    me = threading.get_ident()
+    timer = later(after, signal.pthread_kill, me, signal.SIGUSR1)
+    try:
+        return call()
+    finally:
+        timer.join()
+
+
+@behaviour
+def signal_while_reading() -> None:
+    a, b = pair()
+    data = ctypes.create_string_buffer(10)
+    say(interrupted(False, lambda: c("recv", b.fileno(), data, 10, 0)))
+    later(0.3, a.sendall, b"late")
+    say(interrupted(True, lambda: c("recv", b.fileno(), data, 10, 0)), data.raw[:4])
+    a.sendall(b"part")
+    arrived(b, 4)
+    say(interrupted(True, lambda: c("recv", b.fileno(), data, 10, socket.MSG_WAITALL)), data.raw[:4])
+
+
+@behaviour
+def signal_and_time_out_while_reading() -> None:
+    _, b = pair()
+    b.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("qq", 2, 0))
+    data = ctypes.create_string_buffer(10)
+    say(interrupted(True, lambda: c("recv", b.fileno(), data, 10, 0)))
+
+
+@behaviour
+def signal_while_writing() -> None:
+    a, _ = pair()
+    size = 64 << 20
+    data = ctypes.create_string_buffer(size)
+    sent = interrupted(False, lambda: c("send", a.fileno(), data, size, 0), 0.5)
+    say(isinstance(sent, int) and 0 < sent < size)
+    fill(a)
+    say(interrupted(False, lambda: c("send", a.fileno(), data, size, 0)))
+
+
+@behaviour
+def broken_pipe_signal() -> None:
+    a, _ = pair()
+    got: list[int] = []
+    signal.signal(signal.SIGPIPE, lambda number, _: got.append(number))
+    a.shutdown(socket.SHUT_WR)
+    say(outcome(a.send, b"x", socket.MSG_NOSIGNAL), len(got))
+    say(outcome(a.send, b"x"), len(got), outcome(os.write, a.fileno(), b"x"), len(got))
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)

@@ -1,0 +1,121 @@
+"""What TCP sockets do must not depend on the module: tests/behaviours told three ways, and compared."""
+
+import io
+import re
+import zipfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from rig.guest import Guest
+from rig.machine import Machine
+from tests import traffic
+
+SOURCES = Path(__file__).resolve().parent.parent / "behaviours"
+PROGRAM = "/tmp/behaviours"
+
+# Why a behaviour leaves the ring, or is never on it. All others stay on it: see doc/compatibility.md.
+LEAVES = {
+    "connect_refused": "not held",
+    "end_before_accept": "not held",
+    "fast_open": "fast-open",
+    "fast_open_connect": "not held",
+    "listener_queue_size": "not held",
+    "low_water_mark": "ring, socket-option",
+    "mapped_address": "ring, socket-option",
+    "not_connected": "not held",
+    "peek_offset": "ring, socket-option",
+    "repair": "ring, repair",
+    "reset_before_accept": "not held",
+    "strange_flags": "ring, timestamping",
+    "time_stamps": "ring, timestamping",
+    "unknown_control_message": "ring, timestamping",
+    "upper_layer": "ring, upper-layer-protocol",
+    "urgent": "ring, urgent-data",
+    "urgent_inline": "ring, urgent-data",
+    "urgent_signal": "ring, urgent-data",
+    "zero_copy": "ring, zero-copy",
+}
+BY_KERNEL = {"6.1": {"peek_offset": "ring"}}  # it has none for TCP
+
+TRANSLATION = b"""
+table ip xway { chain out { type nat hook output priority -100; ip daddr 127.7.0.3 dnat to 127.7.0.2; }; }
+table ip6 xway { chain out { type nat hook output priority -100; ip6 daddr fd77::7:3 dnat to fd77::7:2; }; }
+"""
+
+pytestmark = [pytest.mark.rig(kernel="6.12"), pytest.mark.rig(kernel="6.1")]
+
+
+@cache
+def program() -> bytes:
+    """Return the behaviours as one file that Python runs."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for source in sorted(SOURCES.glob("*.py")):
+            archive.write(source, source.name)
+    return packed.getvalue()
+
+
+Transcript = dict[str, list[str]]
+
+
+def tell(guest: Guest, way: str, *names: str) -> tuple[Transcript, dict[str, str]]:
+    """Return each behaviour's lines, and which way it went."""
+    done = guest.run(["python3", "-B", PROGRAM, way, *names], timeout=400)
+    bad = [line for line in done.stdout.splitlines() if re.search(r": (HUNG|FAILED)", line)]
+    assert not bad, "\n".join(bad) + "\n" + done.stderr[-3000:]
+    told: Transcript = {}
+    for line in done.stdout.splitlines():
+        told.setdefault(line.partition(":")[0], []).append(line)
+    assert len(told) >= (len(names) or 80), done.stdout
+    return told, dict(re.findall(r"^WAY (\w+): (.+)$", done.stderr, re.MULTILINE))
+
+
+def tell_as(guest: Guest, way: str, expected: Transcript) -> dict[str, str]:
+    """Compare with another transcript; return which way each behaviour went.
+
+    What differs is told once more: a slow machine may let an acknowledgement come late.
+    """
+    told, ways = tell(guest, way)
+    differs = [name for name in expected if told.get(name) != expected[name]]
+    if differs:
+        told.update(tell(guest, way, *differs)[0])
+    assert told == expected
+    return ways
+
+
+def prepared(guest: Guest) -> Transcript:
+    """Return the transcript without the module."""
+    guest.write(PROGRAM, program())
+    guest.run("xway off --wait 20; modprobe -r xway", check=False)
+    guest.run("ip addr replace fd77::7:2/128 dev lo nodad; sysctl -qw net.ipv4.tcp_fastopen=3")
+    assert not guest.run("grep -w ^xway /proc/modules", check=False).stdout
+    return tell(guest, "tcp")[0]
+
+
+def load(guest: Guest) -> None:
+    guest.run("modprobe xway && xway on && xway local add 127.0.0.0/8 && xway local add fd77::7:0/112")
+
+
+def test_behaviours_do_not_depend_on_the_module(machine: Machine) -> None:
+    guest = machine.guest("g1")
+    plain = prepared(guest)
+    load(guest)
+    ways = tell_as(guest, "ring", plain)
+    left = {name: way for name, way in ways.items() if way != "ring"}
+    assert left == {
+        name: way
+        for name, way in {**LEAVES, **BY_KERNEL.get(machine.config.kernel, {})}.items()
+        if way != "ring"
+    }
+    traffic.settled(guest)
+
+    guest.run("nft -f -", stdin=TRANSLATION)
+    guest.run("ip route replace local fd77::7:3/128 dev lo")
+    before = traffic.counters(guest)
+    tell_as(guest, "declined", plain)
+    now = traffic.moved(before, traffic.counters(guest))
+    assert now["tx_ring_bytes"] == 0 and now["channels"] == 0, now
+    assert now["attached"] > 100 and now["reason:peer-declined"] > 50, now
+    guest.run("nft flush ruleset; xway off --wait 20; modprobe -r xway")
