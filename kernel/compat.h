@@ -5,6 +5,7 @@
 #ifndef _XWAY_COMPAT_H
 #define _XWAY_COMPAT_H
 
+#include <linux/uaccess.h>
 #include <linux/version.h>
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0) || \
@@ -18,7 +19,6 @@
 #define xway_assign_str(dst, src) __assign_str(dst, src)
 #endif
 
-#ifdef _XWAY_PROTO_COMPAT
 /* proto.ioctl: a number by value, or a pointer in the kernel since 6.5 */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
 typedef int *xway_ioctl_arg_t;
@@ -34,16 +34,6 @@ static inline int xway_ioctl_put(xway_ioctl_arg_t arg, int n)
 	*arg = n;
 	return 0;
 }
-
-/* splice(): without it the core copies, through our recvmsg */
-static inline void xway_ops_compat(struct proto_ops *ops)
-{
-	ops->splice_read = NULL;
-}
-
-static inline void xway_proto_compat(struct proto *p)
-{
-}
 #else
 typedef unsigned long xway_ioctl_arg_t;
 
@@ -56,7 +46,20 @@ static inline int xway_ioctl_put(xway_ioctl_arg_t arg, int n)
 {
 	return put_user(n, (int __user *)arg);
 }
+#endif
 
+#ifdef _XWAY_PROTO_COMPAT
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
+/* splice(): without it the core copies, through our recvmsg */
+static inline void xway_ops_compat(struct proto_ops *ops)
+{
+	ops->splice_read = NULL;
+}
+
+static inline void xway_proto_compat(struct proto *p)
+{
+}
+#else
 static inline ssize_t xway_splice_read(struct socket *sock, loff_t *ppos,
 				       struct pipe_inode_info *pipe,
 				       size_t len, unsigned int flags)

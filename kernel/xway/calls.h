@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The calls of a held socket, and what they share.
+ */
+#ifndef _XWAY_CALLS_H
+#define _XWAY_CALLS_H
+
+#include <net/sock.h>
+
+#include "compat.h"
+
+/* proto.c: TCP's own tables, and ways out of ours */
+struct proto *xway_base_of(const struct sock *sk);
+const struct proto_ops *xway_base_ops(const struct sock *sk);
+void xway_stray_enter(void);
+void xway_stray_leave(void);
+bool xway_restart(void);
+
+/* recv.c */
+int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags,
+		 int *addr_len);
+bool xway_sock_is_readable(struct sock *sk);
+
+/* send.c */
+int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size);
+bool xway_stream_memory_free(const struct sock *sk, int wake);
+
+/* sockopt.c */
+int xway_setsockopt(struct sock *sk, int level, int optname, sockptr_t optval,
+		    unsigned int optlen);
+int xway_getsockopt(struct sock *sk, int level, int optname,
+		    char __user *optval, int __user *optlen);
+int xway_ioctl(struct sock *sk, int cmd, xway_ioctl_arg_t arg);
+int xway_peek_len(struct socket *sock);
+int xway_read_sock(struct sock *sk, read_descriptor_t *desc,
+		   sk_read_actor_t actor);
+int xway_read_skb(struct sock *sk, skb_read_actor_t actor);
+int xway_set_rcvlowat(struct sock *sk, int val);
+int xway_set_peek_off(struct sock *sk, int val);
+
+#endif /* _XWAY_CALLS_H */

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Receiving from a held socket: recvmsg and the question whether it would wait.
+ */
+#include <linux/pagemap.h>
+#include <net/tcp.h>
+
+#include "calls.h"
+#include "channel.h"
+#include "conn.h"
+#include "switch.h"
+
+/* Bytes of the user's memory to fault in before reading is tried again */
+#define FAULT_IN (256 * 1024)
+
+/* Turns in which a reader may learn of its peer's switches */
+#define TURNS_MAX 16
+
+/* How TCP's own recvmsg ends when it has no bytes: 0, an error, or -EAGAIN. */
+static int rx_end(struct sock *sk)
+{
+	if (sock_flag(sk, SOCK_DONE))
+		return 0;
+	if (sk->sk_err)
+		return sock_error(sk);
+	if (sk->sk_shutdown & RCV_SHUTDOWN)
+		return 0;
+	if (sk->sk_state == TCP_CLOSE)
+		return -ENOTCONN;
+	return -EAGAIN;
+}
+
+static bool rx_inq_wanted(const struct sock *sk, const struct msghdr *msg)
+{
+	return msg->msg_get_inq || tcp_sk(sk)->recvmsg_inq;
+}
+
+/*
+ * Page faults are off: a user's fault handler must not keep rx.lock, which the
+ * link's end waits for. One answer about unread bytes serves the whole call,
+ * ours at its end.
+ */
+static int rx_base(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
+		   size_t len, int flags, int *addr_len)
+{
+	struct msghdr plain, *to = msg;
+	int ret;
+
+	if (rx_inq_wanted(sk, msg)) {
+		plain = *msg;
+		plain.msg_control = NULL;
+		plain.msg_controllen = 0;
+		plain.msg_get_inq = 0;
+		to = &plain;
+	}
+	flags = (flags & ~MSG_WAITALL) | MSG_DONTWAIT;
+	pagefault_disable();
+	ret = conn->base_prot->recvmsg(sk, to, len, flags, addr_len);
+	pagefault_enable();
+	if (to != msg)
+		msg->msg_iter = plain.msg_iter;
+	return ret == -EFAULT ? -XWAY_AGAIN_FAULT : ret;
+}
+
+/* Bytes that are there to be read, as TCP counts them for TCP_CM_INQ. */
+static u32 rx_unread(struct xway_conn *conn, const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 n = READ_ONCE(tp->rcv_nxt) - READ_ONCE(tp->copied_seq);
+
+	if (n && (sk->sk_shutdown & RCV_SHUTDOWN) && !sock_flag(sk, SOCK_DONE))
+		n--;
+	mutex_lock(&conn->rx.lock);
+	n += xway_rx_avail(conn);
+	mutex_unlock(&conn->rx.lock);
+	return n;
+}
+
+static void rx_inq(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
+{
+	int inq = rx_unread(conn, sk);
+
+	if (!inq && (sk->sk_shutdown & RCV_SHUTDOWN))
+		inq = 1;
+	if (tcp_sk(sk)->recvmsg_inq)
+		put_cmsg(msg, SOL_TCP, TCP_CM_INQ, sizeof(inq), &inq);
+	msg->msg_inq = inq;
+}
+
+/* A read that has bytes ends before the urgent byte, as TCP's does. */
+static bool rx_at_urgent(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return unlikely(READ_ONCE(tp->urg_data)) &&
+	       READ_ONCE(tp->urg_seq) == READ_ONCE(tp->copied_seq);
+}
+
+/* Peek at the TCP stretch that comes after the ring stretch being read. */
+static int rx_peek_tcp(struct xway_conn *conn, struct sock *sk,
+		       struct msghdr *msg, size_t len, int flags,
+		       int *addr_len, u32 end)
+{
+	const struct xway_rx *rx = &conn->rx;
+	int ret;
+
+	if (rx->seen - rx->gen == 2)
+		end = rx->mark[rx->gen & 1].seq;
+	end -= READ_ONCE(tcp_sk(sk)->copied_seq);
+	if ((s32)end <= 0 || rx_at_urgent(sk))
+		return 0;
+	ret = rx_base(conn, sk, msg, min_t(size_t, len, end), flags, addr_len);
+	return max(ret, 0);
+}
+
+/*
+ * Read once from where the stream is; the call has @copied bytes already.
+ * rx.lock is held, so that the decision and the reading are one.
+ *
+ * Return: bytes; 0 where the call must end; -EAGAIN if nothing is there;
+ * -XWAY_AGAIN_FAULT; or the socket's error.
+ */
+static int rx_once(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
+		   size_t len, int copied, int flags, int *addr_len)
+{
+	struct xway_rx *rx = &conn->rx;
+	const struct tcp_sock *tp = tcp_sk(sk);
+	/* Does a peek go on in the next stretch? TCP would skip once more. */
+	bool on = (flags & MSG_PEEK) && READ_ONCE(sk->sk_peek_off) < 0;
+	u32 have, peek = 0, turns = 0;
+	int ret;
+
+	if ((flags & MSG_PEEK) && sk_peek_offset(sk, flags) > 0)
+		peek = sk_peek_offset(sk, flags);
+again:
+	/* An honest peer needs a few turns for its marks, and no more. */
+	if (++turns > TURNS_MAX)
+		xway_conn_bad(conn);
+	if (test_bit(XWAY_F_BAD, &conn->flags))
+		return rx->spilled ? rx_end(sk) : -ECONNRESET;
+	/* What TCP had before the marks are looked at was sent before any
+	 * switch that we do not see: safe to read. Later bytes may not be.
+	 */
+	have = READ_ONCE(tp->rcv_nxt);
+	/* Pairs with the release in tx_mark(), before TCP sends what follows. */
+	smp_rmb();
+	xway_rx_update(conn);
+	if (xway_rx_advance(conn, sk))
+		goto again;
+	if (rx->gen & 1) {
+		ret = xway_rx_ring(conn, msg, len, flags, peek);
+		if (ret > 0 && (flags & MSG_PEEK))
+			sk_peek_offset_fwd(sk, ret);
+		else if (ret > 0)
+			sk_peek_offset_bwd(sk, ret);
+		if (ret > 0 && on && rx->seen != rx->gen &&
+		    ret < len && ret == xway_rx_avail(conn))
+			ret += rx_peek_tcp(conn, sk, msg, len - ret, flags,
+					   addr_len, have);
+		if (ret)
+			return ret;
+		if (xway_rx_advance(conn, sk))
+			goto again;
+		ret = rx_end(sk);
+		/* The peer stored its last bytes before it sent FIN or RST:
+		 * pairs with the full barrier in xway_ring_publish() there.
+		 */
+		smp_rmb();
+		if (ret != -EAGAIN && xway_rx_avail(conn) > peek) {
+			if (ret < 0 && ret != -ENOTCONN)
+				WRITE_ONCE(sk->sk_err, -ret);
+			goto again;
+		}
+		if (ret != -EAGAIN && READ_ONCE(rx->seen) == rx->gen) {
+			xway_rx_update(conn);
+			if (rx->seen != rx->gen)
+				goto again;
+		}
+		return ret;
+	}
+	if (rx->seen != rx->gen)
+		have = rx->mark[(rx->gen + 1) & 1].seq;
+	have -= READ_ONCE(tp->copied_seq);
+	if (copied && rx_at_urgent(sk))
+		return 0;
+	if ((s32)have > 0) {
+		ret = rx_base(conn, sk, msg, min_t(size_t, len, have), flags,
+			      addr_len);
+		if (ret > 0 && !(flags & MSG_PEEK))
+			rx->tcp_bytes += ret;
+		else if (ret > 0 && ret == have && on)
+			ret += xway_rx_peek_next(conn, msg, len - ret, flags);
+		return ret;
+	}
+	ret = rx_end(sk);
+	/* rcv_nxt after the end: TCP stores it before the end. It has no write
+	 * barrier between the two; x86 keeps the order of stores.
+	 */
+	smp_rmb();
+	if (ret == 0 && READ_ONCE(tp->rcv_nxt) != READ_ONCE(tp->copied_seq))
+		goto again;
+	return ret;
+}
+
+static bool rx_ended(struct xway_conn *conn, struct sock *sk)
+{
+	return READ_ONCE(sk->sk_err) ||
+	       (READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN) ||
+	       READ_ONCE(sk->sk_state) == TCP_CLOSE ||
+	       sock_flag(sk, SOCK_DONE) ||
+	       test_bit(XWAY_F_GONE, &conn->flags);
+}
+
+static long rx_wait(struct xway_conn *conn, struct sock *sk, long timeo)
+{
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+
+	add_wait_queue(sk_sleep(sk), &wait);
+	sk_set_bit(SOCKWQ_ASYNC_WAITDATA, sk);
+	xway_rx_arm(conn);
+	if (!xway_rx_readable(conn, sk, true) && !rx_ended(conn, sk))
+		timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, timeo);
+	sk_clear_bit(SOCKWQ_ASYNC_WAITDATA, sk);
+	remove_wait_queue(sk_sleep(sk), &wait);
+	return timeo;
+}
+
+/* Sleep until more than @had bytes are unread, or no more can come. */
+static long rx_wait_more(struct xway_conn *conn, struct sock *sk, long timeo,
+			 u32 had)
+{
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+
+	add_wait_queue(sk_sleep(sk), &wait);
+	sk_set_bit(SOCKWQ_ASYNC_WAITDATA, sk);
+	while (timeo && !signal_pending(current)) {
+		xway_rx_arm(conn);
+		if (rx_unread(conn, sk) > had || rx_ended(conn, sk))
+			break;
+		timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, timeo);
+	}
+	sk_clear_bit(SOCKWQ_ASYNC_WAITDATA, sk);
+	remove_wait_queue(sk_sleep(sk), &wait);
+	return signal_pending(current) ? 0 : timeo;
+}
+
+/*
+ * TCP makes a new edge for every arrival. So before the call ends, if anybody
+ * watches the socket, ask for an event at the next byte; and if one came since
+ * we looked, make the edge ourselves.
+ */
+static void rx_rearm(struct xway_conn *conn, struct sock *sk)
+{
+	u32 prod = READ_ONCE(conn->rx.prod);
+	bool watched;
+
+	rcu_read_lock();
+	watched = skwq_has_sleeper(rcu_dereference(sk->sk_wq)) ||
+		  sock_flag(sk, SOCK_FASYNC);
+	rcu_read_unlock();
+	if (conn->state == XWAY_CONN_TCP)
+		return;
+	/* Signals may be asked for later, and nobody tells us. */
+	if (watched || prod == READ_ONCE(conn->rx.cons))
+		xway_rx_arm(conn);
+	if (!watched)
+		return;
+	mutex_lock(&conn->rx.lock);
+	xway_rx_avail(conn);
+	watched = conn->rx.prod != prod;
+	mutex_unlock(&conn->rx.lock);
+	if (watched) {
+		xway_rx_arm(conn);
+		local_bh_disable();
+		conn->data_ready(sk);
+		local_bh_enable();
+	}
+}
+
+/* The reader has read all that did not come by TCP: let the socket go. */
+static void rx_finish(struct xway_conn *conn, struct sock *sk)
+{
+	if (!test_bit(XWAY_F_RETURN, &conn->flags) ||
+	    conn->state != XWAY_CONN_TCP || !xway_rx_done(conn))
+		return;
+	lock_sock(sk);
+	if (conn->sk == sk)
+		xway_switch_detach(conn, sk);
+	release_sock(sk);
+}
+
+static int do_recvmsg(struct xway_conn *conn, struct sock *sk,
+		      struct msghdr *msg, size_t len, int flags, int *addr_len)
+{
+	long timeo = sock_rcvtimeo(sk, flags & MSG_DONTWAIT);
+	int target = sock_rcvlowat(sk, flags & MSG_WAITALL, len);
+	size_t most = SIZE_MAX;
+	struct iov_iter start = msg->msg_iter;
+	int copied = 0, peeked = 0, ret;
+	bool looked = false;
+
+	for (;;) {
+		mutex_lock(&conn->rx.lock);
+		if (test_bit(XWAY_F_GONE, &conn->flags)) {
+			mutex_unlock(&conn->rx.lock);
+			if (copied >= target)
+				return copied;
+			if (!copied && timeo && xway_restart())
+				return -ERESTARTSYS;
+			/* MSG_WAITALL has its due; our text waits with it. */
+			ret = conn->base_prot->recvmsg(sk, msg, len - copied,
+						       flags, addr_len);
+			return copied ? copied + max(ret, 0) : ret;
+		}
+		ret = rx_once(conn, sk, msg, min(most, len - copied), copied,
+			      flags, addr_len);
+		most = SIZE_MAX;
+		if (ret >= 0 || ret == -EAGAIN)
+			rx_finish(conn, sk);
+		mutex_unlock(&conn->rx.lock);
+
+		if (ret == -XWAY_AGAIN_FAULT) {
+			/* TCP copies a buffer whole or not at all. */
+			most = min_t(size_t, len - copied, FAULT_IN);
+			most -= fault_in_iov_iter_writeable(&msg->msg_iter,
+							    most);
+			if (most)
+				continue;
+			copied = copied ?: -EFAULT;
+			break;
+		}
+		if (ret > 0) {
+			looked = false;
+			copied += ret;
+			if (copied == len)
+				break;
+			if (!(flags & MSG_PEEK))
+				continue;
+			/* MSG_WAITALL: peek again, from the first byte, once
+			 * there are more; if a peek then shows no more, the
+			 * rest is past the next switch.
+			 */
+			if (copied >= target || copied == peeked ||
+			    READ_ONCE(sk->sk_peek_off) >= 0)
+				break;
+			timeo = rx_wait_more(conn, sk, timeo, copied);
+			if (!timeo || rx_ended(conn, sk))
+				break;
+			peeked = copied;
+			copied = 0;
+			msg->msg_iter = start;
+			continue;
+		}
+		if (ret != -EAGAIN) {
+			/* An error waits for the next call if bytes were read. */
+			if (copied && ret < 0 && ret != -ENOTCONN &&
+			    ret != -EFAULT)
+				WRITE_ONCE(sk->sk_err, -ret);
+			if (!copied)
+				copied = ret;
+			break;
+		}
+		if (copied >= target)
+			break;
+		if (!timeo) {
+			/* Arm, then look once more: the edge after EAGAIN. */
+			xway_rx_arm(conn);
+			if (!looked && xway_rx_readable(conn, sk, false)) {
+				looked = true;
+				continue;
+			}
+			copied = copied ?: -EAGAIN;
+			break;
+		}
+		if (signal_pending(current)) {
+			copied = copied ?: sock_intr_errno(timeo);
+			break;
+		}
+		timeo = rx_wait(conn, sk, timeo);
+	}
+	if (copied >= 0 && rx_inq_wanted(sk, msg))
+		rx_inq(conn, sk, msg);
+	if (copied > 0)
+		rx_rearm(conn, sk);
+	return copied;
+}
+
+int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len,
+			int flags, int *addr_len)
+{
+	struct xway_conn *conn = xway_switch_conn(sk);
+	int ret;
+
+	if (!conn) {
+		if (!(flags & MSG_DONTWAIT) && xway_restart())
+			return -ERESTARTSYS;
+		xway_stray_enter();
+		ret = xway_base_of(sk)->recvmsg(sk, msg, len, flags, addr_len);
+		xway_stray_leave();
+		return ret;
+	}
+	if (unlikely((flags & (MSG_ERRQUEUE | MSG_OOB)) || !len ||
+		     tcp_sk(sk)->repair)) {
+		ret = conn->base_prot->recvmsg(sk, msg, len, flags, addr_len);
+	} else {
+		if (sock_flag(sk, SOCK_RCVTSTAMP) || READ_ONCE(sk->sk_tsflags))
+			xway_conn_return(conn, XWAY_R_TIMESTAMP);
+		ret = do_recvmsg(conn, sk, msg, len, flags, addr_len);
+		xway_conn_want(conn);
+	}
+	xway_conn_put(conn);
+	return ret;
+}
+
+bool xway_sock_is_readable(struct sock *sk)
+{
+	struct xway_conn *conn;
+	bool ret = false;
+
+	rcu_read_lock();
+	conn = xway_switch_conn_rcu(sk);
+	if (conn) {
+		xway_rx_arm(conn);
+		ret = xway_rx_readable(conn, sk, false) &&
+		      !xway_rx_low(conn, sk);
+	}
+	rcu_read_unlock();
+	return ret;
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sending by a held socket: sendmsg and the question whether it would wait.
+ */
+#include <net/tcp.h>
+
+#include "calls.h"
+#include "channel.h"
+#include "conn.h"
+#include "switch.h"
+
+/* While a channel may come, TCP gets a long send() in pieces of this size. */
+#define TCP_PIECE 65536
+
+bool xway_stream_memory_free(const struct sock *sk, int wake)
+{
+	struct xway_conn *conn;
+	bool ret;
+
+	rcu_read_lock();
+	conn = xway_switch_conn_rcu(sk);
+	ret = conn && (READ_ONCE(conn->tx.gen) & 1) ?
+		xway_tx_writeable(conn) :
+		xway_base_of(sk)->stream_memory_free(sk, wake);
+	rcu_read_unlock();
+	return ret;
+}
+
+/* What the ring does not carry, this connection carries by TCP from now on. */
+static enum xway_reason tx_refusal(const struct sock *sk,
+				   const struct msghdr *msg)
+{
+	if (msg->msg_flags & MSG_OOB)
+		return XWAY_R_OOB;
+	if ((msg->msg_flags & MSG_ZEROCOPY) && !msg->msg_ubuf &&
+	    sock_flag(sk, SOCK_ZEROCOPY))
+		return XWAY_R_ZEROCOPY;
+	if (msg->msg_controllen || READ_ONCE(sk->sk_tsflags))
+		return XWAY_R_TIMESTAMP;
+	if (tcp_sk(sk)->repair)
+		return XWAY_R_REPAIR;
+	return XWAY_R_NONE;
+}
+
+static int tx_tcp(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
+		  size_t piece)
+{
+	size_t left = msg_data_left(msg);
+	int ret;
+
+	if (piece < left)
+		iov_iter_truncate(&msg->msg_iter, piece);
+	ret = tcp_sendmsg_locked(sk, msg, min(piece, left));
+	if (piece < left)
+		iov_iter_reexpand(&msg->msg_iter,
+				  left - (ret > 0 ? ret : 0));
+	if (ret > 0) {
+		conn->tx.tcp_bytes += ret;
+		conn->tx.more = msg->msg_flags & MSG_MORE;
+	}
+	return ret;
+}
+
+/* Sleep until the ring has room or the wait makes no sense any more. */
+static void tx_wait(struct xway_conn *conn, struct sock *sk, long *timeo)
+{
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+
+	add_wait_queue(sk_sleep(sk), &wait);
+	sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
+	set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
+	sk->sk_write_pending++;
+	sk_wait_event(sk, timeo,
+		      READ_ONCE(sk->sk_err) ||
+		      (READ_ONCE(sk->sk_shutdown) & SEND_SHUTDOWN) ||
+		      !(READ_ONCE(conn->tx.gen) & 1) ||
+		      xway_tx_writeable(conn), &wait);
+	sk->sk_write_pending--;
+	remove_wait_queue(sk_sleep(sk), &wait);
+}
+
+static bool tx_ended(const struct sock *sk)
+{
+	return sk->sk_err || (sk->sk_shutdown & SEND_SHUTDOWN);
+}
+
+static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
+		      struct msghdr *msg)
+{
+	long timeo = sock_sndtimeo(sk, msg->msg_flags & MSG_DONTWAIT);
+	unsigned int flags = msg->msg_flags;
+	enum xway_reason why = tx_refusal(sk, msg);
+	int copied = 0, ret;
+
+	if (unlikely(why != XWAY_R_NONE)) {
+		WRITE_ONCE(conn->tx.usable, false);
+		xway_tx_to_tcp(conn, sk);
+		xway_conn_return(conn, why);
+	}
+	do {
+		size_t piece = SIZE_MAX;
+
+		if (!(conn->tx.gen & 1) && !xway_tx_to_ring(conn, sk)) {
+			if (!test_bit(XWAY_F_RETURN, &conn->flags) &&
+			    !(flags & (MSG_OOB | MSG_FASTOPEN)))
+				piece = TCP_PIECE;
+			if (copied) {
+				if (tx_ended(sk))
+					break;
+				msg->msg_flags |= MSG_NOSIGNAL;
+			}
+			ret = tx_tcp(conn, sk, msg, piece);
+			msg->msg_flags = flags;
+			if (ret < 0) {
+				/* TCP keeps an error for the next call if it
+				 * took bytes; it does not know of the earlier.
+				 */
+				if (copied && (ret == -ECONNRESET ||
+					       ret == -ETIMEDOUT ||
+					       ret == -EHOSTUNREACH ||
+					       ret == -ENETUNREACH))
+					WRITE_ONCE(sk->sk_err, -ret);
+				copied = copied ?: ret;
+				break;
+			}
+			copied += ret;
+			if (ret < piece)
+				break;
+			continue;
+		}
+		if (tx_ended(sk)) {
+			if (!copied)
+				copied = sk_stream_error(sk, flags, -EPIPE);
+			break;
+		}
+		ret = xway_tx_put(conn, sk, msg);
+		if (ret > 0) {
+			copied += ret;
+			continue;
+		}
+		if (ret == -EPIPE) {
+			xway_tx_drop(conn);
+			continue;
+		}
+		if (ret != -EAGAIN) {
+			copied = copied ?: ret;
+			break;
+		}
+		if (!timeo) {
+			set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
+			sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
+			/* Arm; if half of it is free by now, there was room. */
+			if (xway_tx_writeable(conn) && xway_tx_room(conn)) {
+				conn->tx.cons = conn->tx.prod - conn->tx.size +
+						xway_tx_room(conn);
+				continue;
+			}
+			copied = copied ?: -EAGAIN;
+			break;
+		}
+		if (signal_pending(current)) {
+			copied = copied ?: sock_intr_errno(timeo);
+			break;
+		}
+		tx_wait(conn, sk, &timeo);
+	} while (msg_data_left(msg));
+	return copied;
+}
+
+int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
+{
+	struct xway_conn *conn = xway_switch_conn(sk);
+	int ret;
+
+	if (!conn) {
+		if (!(msg->msg_flags & MSG_DONTWAIT) && xway_restart())
+			return -ERESTARTSYS;
+		xway_stray_enter();
+		ret = xway_base_of(sk)->sendmsg(sk, msg, size);
+		xway_stray_leave();
+		return ret;
+	}
+	lock_sock(sk);
+	if (unlikely(test_bit(XWAY_F_GONE, &conn->flags) || !size))
+		ret = tcp_sendmsg_locked(sk, msg, size);
+	else
+		ret = do_sendmsg(conn, sk, msg);
+	release_sock(sk);
+	xway_conn_want(conn);
+	xway_conn_put(conn);
+	return ret;
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Options and requests of a held socket, and what it refuses.
+ */
+#include <asm/ioctls.h>
+#include <linux/net.h>
+#include <linux/sockios.h>
+#include <net/tcp.h>
+
+#include "calls.h"
+#include "conn.h"
+#include "switch.h"
+
+static enum xway_reason opt_refusal(int level, int optname)
+{
+	if (level == SOL_TCP) {
+		switch (optname) {
+		case TCP_ULP:
+			return XWAY_R_ULP;
+		case TCP_REPAIR:
+			return XWAY_R_REPAIR;
+		case TCP_MD5SIG:
+		case TCP_MD5SIG_EXT:
+			return XWAY_R_OPTION;
+		}
+	}
+	if (level == SOL_IPV6 && optname == IPV6_ADDRFORM)
+		return XWAY_R_OPTION;
+	return XWAY_R_NONE;
+}
+
+/*
+ * Bring a connection back to TCP. The peer has to do its part, so this waits,
+ * but not for ever. Return: is the socket still held?
+ */
+static bool conn_give_back(struct xway_conn *conn, enum xway_reason why)
+{
+	int i;
+
+	xway_conn_return(conn, why);
+	for (i = 0; i < 100 && !test_bit(XWAY_F_GONE, &conn->flags) &&
+	     !signal_pending(current); i++)
+		schedule_timeout_interruptible(1 + HZ / 100);
+	return !test_bit(XWAY_F_GONE, &conn->flags);
+}
+
+/*
+ * Options that TCP refuses on a held socket: bring it back first.
+ */
+int xway_setsockopt(struct sock *sk, int level, int optname,
+			   sockptr_t optval, unsigned int optlen)
+{
+	struct xway_conn *conn = xway_switch_conn(sk);
+	enum xway_reason why = opt_refusal(level, optname);
+	int ret;
+
+	if (conn && why != XWAY_R_NONE)
+		conn_give_back(conn, why);
+	if (!conn)
+		xway_stray_enter();
+	ret = xway_base_of(sk)->setsockopt(sk, level, optname, optval, optlen);
+	if (!conn)
+		xway_stray_leave();
+	else
+		xway_conn_put(conn);
+	return ret;
+}
+
+/* TCP_INFO: the ring's bytes count as TCP's do. */
+static int info_add(char __user *optval, int len, size_t at, u64 bytes)
+{
+	u64 n;
+
+	if (len < (int)(at + sizeof(n)))
+		return 0;
+	if (copy_from_user(&n, optval + at, sizeof(n)))
+		return -EFAULT;
+	n += bytes;
+	return copy_to_user(optval + at, &n, sizeof(n)) ? -EFAULT : 0;
+}
+
+static int info_fill(struct xway_conn *conn, char __user *optval,
+		     int __user *optlen)
+{
+	u64 sent = READ_ONCE(conn->tx.ring_bytes), received;
+	int len;
+
+	mutex_lock(&conn->rx.lock);
+	received = conn->rx.ring_bytes + xway_rx_avail(conn);
+	mutex_unlock(&conn->rx.lock);
+#define AT(field) offsetof(struct tcp_info, tcpi_bytes_##field)
+	return get_user(len, optlen) ?:
+	       info_add(optval, len, AT(acked), sent) ?:
+	       info_add(optval, len, AT(sent), sent) ?:
+	       info_add(optval, len, AT(received), received);
+#undef AT
+}
+
+/* Zero-copy receive would read TCP's bytes past ours. */
+int xway_getsockopt(struct sock *sk, int level, int optname,
+			   char __user *optval, int __user *optlen)
+{
+	struct xway_conn *conn = xway_switch_conn(sk);
+	int ret;
+
+	if (conn && level == SOL_TCP && optname == TCP_ZEROCOPY_RECEIVE &&
+	    conn_give_back(conn, XWAY_R_ZEROCOPY)) {
+		xway_conn_put(conn);
+		/* As TCP says without a mapping, which we refuse to make. */
+		return -EINVAL;
+	}
+	/* The upper-layer protocol is ours, and the program asked for none. */
+	if (conn && level == SOL_TCP && optname == TCP_ULP) {
+		xway_conn_put(conn);
+		return put_user(0, optlen);
+	}
+	if (!conn)
+		xway_stray_enter();
+	ret = xway_base_of(sk)->getsockopt(sk, level, optname, optval, optlen);
+	if (!ret && conn && level == SOL_TCP && optname == TCP_INFO) {
+		if (READ_ONCE(conn->sk) == sk)
+			ret = info_fill(conn, optval, optlen);
+		else	/* Detaching adds them to TCP's, the socket locked. */
+			ret = xway_base_of(sk)->getsockopt(sk, level, optname,
+						      optval, optlen);
+	}
+	if (!conn)
+		xway_stray_leave();
+	else
+		xway_conn_put(conn);
+	return ret;
+}
+
+/* Bytes that a reader could have now from the ring. */
+static int ring_inq(struct sock *sk)
+{
+	struct xway_conn *conn = xway_switch_conn(sk);
+	int n = 0;
+
+	if (!conn)
+		return 0;
+	mutex_lock(&conn->rx.lock);
+	if (!test_bit(XWAY_F_GONE, &conn->flags)) {
+		xway_rx_update(conn);
+		n = xway_rx_avail(conn);
+	}
+	mutex_unlock(&conn->rx.lock);
+	xway_conn_put(conn);
+	return n;
+}
+
+int xway_ioctl(struct sock *sk, int cmd, xway_ioctl_arg_t arg)
+{
+	int ret, n;
+
+	xway_stray_enter();
+	ret = xway_base_of(sk)->ioctl(sk, cmd, arg);
+	if (!ret && cmd == SIOCINQ)
+		ret = xway_ioctl_get(arg, &n) ?:
+		      xway_ioctl_put(arg, n + ring_inq(sk));
+	/* The urgent byte came by TCP, after what is in the ring. */
+	if (!ret && cmd == SIOCATMARK && ring_inq(sk))
+		ret = xway_ioctl_put(arg, 0);
+	xway_stray_leave();
+	return ret;
+}
+
+int xway_peek_len(struct socket *sock)
+{
+	return xway_base_ops(sock->sk)->peek_len(sock) +
+	       ring_inq(sock->sk);
+}
+
+/* A later user inside the kernel that reads past recvmsg must not attach. */
+int xway_read_sock(struct sock *sk, read_descriptor_t *desc,
+			  sk_read_actor_t actor)
+{
+	return -EBUSY;
+}
+
+int xway_read_skb(struct sock *sk, skb_read_actor_t actor)
+{
+	return -EBUSY;
+}
+
+/* TCP is silent below the low-water mark, and the ring with it: stay on TCP. */
+int xway_set_rcvlowat(struct sock *sk, int val)
+{
+	struct xway_conn *conn = xway_switch_conn(sk);
+
+	if (conn) {
+		if (val > 1)
+			xway_conn_return(conn, XWAY_R_OPTION);
+		xway_conn_put(conn);
+	}
+	return xway_base_ops(sk)->set_rcvlowat(sk, val);
+}
+
+/* An offset counts in one queue, and ring and TCP are two: stay on TCP. */
+int xway_set_peek_off(struct sock *sk, int val)
+{
+	struct xway_conn *conn = xway_switch_conn(sk);
+
+	if (conn) {
+		/* Nobody gives back a socket that is locked for this call. */
+		if (val >= 0 && sock_owned_by_user_nocheck(sk))
+			xway_conn_return(conn, XWAY_R_OPTION);
+		else if (val >= 0)
+			conn_give_back(conn, XWAY_R_OPTION);
+		xway_conn_put(conn);
+	}
+	return xway_base_ops(sk)->set_peek_off(sk, val);
+}
