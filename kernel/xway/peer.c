@@ -65,24 +65,25 @@ static bool prefix_match(const struct xway_addr *p, const __be32 *addr)
  * @addr: one or four words
  * @active: is it for the end that connects?
  *
+ * Of several prefixes the longest counts.
+ *
  * Context: RCU read-side section, which the result needs too.
  */
 struct xway_link *xway_peer_find(u16 family, const __be32 *addr, bool active)
 {
 	struct xway_addr key = { .family = family, .prefix = full(family) };
-	struct entry *e;
+	struct entry *found, *e;
 
 	memcpy(key.addr, addr, full(family) / 8);
-	e = rhashtable_lookup(&table, &key, params);
-	if (!e && READ_ONCE(prefixes)) {
+	found = rhashtable_lookup(&table, &key, params);
+	if (!found && READ_ONCE(prefixes))
 		list_for_each_entry_rcu(e, &entries, node)
 			if (e->key.family == family &&
 			    e->key.prefix != full(family) &&
-			    prefix_match(&e->key, key.addr))
-				return READ_ONCE(e->link[active]);
-		return NULL;
-	}
-	return e ? READ_ONCE(e->link[active]) : NULL;
+			    prefix_match(&e->key, key.addr) &&
+			    (!found || found->key.prefix < e->key.prefix))
+				found = e;
+	return found ? READ_ONCE(found->link[active]) : NULL;
 }
 
 /**
