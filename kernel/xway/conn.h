@@ -53,7 +53,6 @@ struct xway_tuple {
  * @prod: own index
  * @cons: the peer's index as last read
  * @usable: may the ring be switched to?
- * @more: did the last TCP bytes go with MSG_MORE?
  */
 struct xway_tx {
 	void **pages;
@@ -62,7 +61,6 @@ struct xway_tx {
 	u32 prod;
 	u32 cons;
 	bool usable;
-	bool more;
 	u64 ring_bytes;
 	u64 tcp_bytes;
 };

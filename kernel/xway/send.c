@@ -54,10 +54,8 @@ static int tx_tcp(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 	if (piece < left)
 		iov_iter_reexpand(&msg->msg_iter,
 				  left - (ret > 0 ? ret : 0));
-	if (ret > 0) {
+	if (ret > 0)
 		conn->tx.tcp_bytes += ret;
-		conn->tx.more = msg->msg_flags & MSG_MORE;
-	}
 	return ret;
 }
 

@@ -31,12 +31,20 @@ static void tx_mark(struct xway_conn *conn, struct sock *sk)
 	trace_xway_switch(conn, tcp_sk(sk)->write_seq);
 }
 
-/* Would TCP keep a tail back, waiting for more that will not come by TCP? */
-static bool tx_tail_held(struct xway_conn *conn, const struct tcp_sock *tp)
+/*
+ * TCP may keep back a tail, under TCP_CORK or MSG_MORE, for bytes that will now
+ * not come by TCP, and the reader of the ring would wait for it. PUSH overrides
+ * that for what is queued; tcp_release_cb() sends it as this call ends.
+ */
+static void tx_push_tail(struct sock *sk)
 {
+	struct tcp_sock *tp = tcp_sk(sk);
+
 	if (READ_ONCE(tp->snd_nxt) == tp->write_seq)
-		return false;
-	return conn->tx.more || (tp->nonagle & TCP_NAGLE_CORK);
+		return;
+	tp->nonagle |= TCP_NAGLE_PUSH;
+	if (!test_and_set_bit(TCP_TSQ_DEFERRED, &sk->sk_tsq_flags))
+		sock_hold(sk);
 }
 
 /**
@@ -59,8 +67,7 @@ bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk)
 	sock_owned_by_me(sk);
 	if (!conn->tx.usable || sk->sk_write_pending || sk->sk_err ||
 	    !((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT)) ||
-	    (sk->sk_shutdown & SEND_SHUTDOWN) ||
-	    tx_tail_held(conn, tcp_sk(sk)))
+	    (sk->sk_shutdown & SEND_SHUTDOWN))
 		return false;
 	rcu_read_lock();
 	peer = rcu_dereference(conn->peer);
@@ -84,6 +91,7 @@ bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk)
 		xway_tx_to_tcp(conn, sk);
 		return false;
 	}
+	tx_push_tail(sk);
 	xway_count(TO_RING);
 	return true;
 }
