@@ -72,6 +72,32 @@ def test_nothing_is_left_and_the_module_unloads(local: Ends) -> None:
     assert not local.passive.run("grep -w ^xway /proc/modules", check=False).stdout
 
 
+CORKED = r"""
+import socket, threading
+listener = socket.create_server(("127.0.0.1", 6001))
+def serve():
+    s, _ = listener.accept()
+    s.recv(1)
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+    for i in range(256):
+        s.sendall(bytes([i]) * 32767)
+    s.close()
+threading.Thread(target=serve).start()
+s = socket.create_connection(("127.0.0.1", 6001))
+s.sendall(b"x")
+assert b"".join(iter(lambda: s.recv(65536), b"")) == b"".join(bytes([i]) * 32767 for i in range(256))
+"""
+
+
+def test_corked_stream_goes_by_ring(local: Ends) -> None:
+    """As nginx sends with tcp_nopush: a tail is always held back."""
+    before = traffic.counters(local.passive)
+    local.passive.run(["python3", "-c", CORKED])
+    traffic.settled(local.passive)
+    now = traffic.moved(before, traffic.counters(local.passive))
+    assert now["tx_ring_bytes"] > 0.5 * 256 * 32767, now
+
+
 SLEEPER = r"""
 import socket, sys, threading, time
 l = socket.create_server(("127.0.0.1", 6000))
