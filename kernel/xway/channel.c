@@ -259,8 +259,11 @@ static void ctl_accept(struct xway_conn *conn, const struct xway_ctl *msg)
 		xway_conn_bad(conn);
 		return;
 	}
-	err = xway_conn_mac(conn, true) == msg->mac ?
-		chan_map(conn, msg) : -EPROTO;
+	/* A connection that is being reset may have no ring any more. */
+	err = -EPROTO;
+	if (!test_bit(XWAY_F_BAD, &conn->flags) &&
+	    xway_conn_mac(conn, true) == msg->mac)
+		err = chan_map(conn, msg);
 	WRITE_ONCE(conn->state, XWAY_CONN_OPEN);
 	if (err) {
 		/* The peer may not use the ring before we say OPEN. */
@@ -336,6 +339,11 @@ bool xway_chan_ctl(struct xway_link *link, const struct xway_ctl *msg)
 		ctl_decline(conn, msg);
 		break;
 	case XWAY_CTL_CLOSE:
+		/* Its half must have been accepted before it is closed. */
+		if (conn->state == XWAY_CONN_OPENING) {
+			xway_conn_bad(conn);
+			break;
+		}
 		set_bit(XWAY_F_GOT_CLOSE, &conn->flags);
 		xway_conn_queue(conn);
 		break;
