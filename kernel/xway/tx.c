@@ -16,6 +16,9 @@
 /* Publish at least this often, so that the reader works beside the writer. */
 #define TX_STRETCH 16384u
 
+/* The ring is given up, or soon will be. */
+#define TX_OVER (BIT(XWAY_F_RETURN) | BIT(XWAY_F_TX_CLOSED) | BIT(XWAY_F_GONE))
+
 static void tx_mark(struct xway_conn *conn, struct sock *sk)
 {
 	struct xway_chan_shm *own = conn->own;
@@ -65,7 +68,8 @@ bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk)
 	u32 flags;
 
 	sock_owned_by_me(sk);
-	if (!conn->tx.usable || sk->sk_write_pending || sk->sk_err ||
+	if (!conn->tx.usable || (READ_ONCE(conn->flags) & TX_OVER) ||
+	    sk->sk_write_pending || sk->sk_err ||
 	    !((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT)) ||
 	    (sk->sk_shutdown & SEND_SHUTDOWN))
 		return false;
