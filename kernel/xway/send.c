@@ -59,22 +59,30 @@ static int tx_tcp(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 	return ret;
 }
 
-/* Sleep until the ring has room or the wait makes no sense any more. */
-static void tx_wait(struct xway_conn *conn, struct sock *sk, long *timeo)
+/*
+ * Sleep until the ring has room or the wait makes no sense any more.
+ * Return: 0, or -EPIPE if the socket was disconnected meanwhile.
+ */
+static int tx_wait(struct xway_conn *conn, struct sock *sk, long *timeo)
 {
 	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	int ret;
 
 	add_wait_queue(sk_sleep(sk), &wait);
 	sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
 	set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
 	sk->sk_write_pending++;
-	sk_wait_event(sk, timeo,
-		      READ_ONCE(sk->sk_err) ||
-		      (READ_ONCE(sk->sk_shutdown) & SEND_SHUTDOWN) ||
-		      !(READ_ONCE(conn->tx.gen) & 1) ||
-		      xway_tx_writeable(conn), &wait);
+	ret = sk_wait_event(sk, timeo,
+			    READ_ONCE(sk->sk_err) ||
+			    (READ_ONCE(sk->sk_shutdown) & SEND_SHUTDOWN) ||
+			    !(READ_ONCE(conn->tx.gen) & 1) ||
+			    xway_tx_writeable(conn), &wait);
 	sk->sk_write_pending--;
 	remove_wait_queue(sk_sleep(sk), &wait);
+	/* Disconnected meanwhile: the ring may be another connection's. */
+	if (test_bit(XWAY_F_GONE, &conn->flags) && (conn->tx.gen & 1))
+		return -EPIPE;
+	return min(ret, 0);
 }
 
 static bool tx_ended(const struct sock *sk)
@@ -160,7 +168,11 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 			copied = copied ?: sock_intr_errno(timeo);
 			break;
 		}
-		tx_wait(conn, sk, &timeo);
+		ret = tx_wait(conn, sk, &timeo);
+		if (ret) {
+			copied = copied ?: ret;
+			break;
+		}
 	} while (msg_data_left(msg));
 	return copied;
 }
