@@ -13,6 +13,9 @@
 /* Bytes of the user's memory to fault in before reading is tried again */
 #define FAULT_IN (256 * 1024)
 
+/* Times in a row that the user's memory may be gone again before it is used */
+#define FAULTS_MAX 64
+
 /* Turns in which a reader may learn of its peer's switches */
 #define TURNS_MAX 16
 
@@ -296,8 +299,13 @@ static int do_recvmsg(struct xway_conn *conn, struct sock *sk,
 	int target = sock_rcvlowat(sk, flags & MSG_WAITALL, len);
 	size_t most = SIZE_MAX;
 	struct iov_iter start = msg->msg_iter;
-	int copied = 0, peeked = 0, ret;
-	bool looked = false;
+	int copied = 0, peeked = 0, faults = 0, ret;
+	bool looked = false, last = false;
+
+	/* What TCP copies in part of a peek it does not say. */
+	if ((flags & (MSG_PEEK | MSG_TRUNC)) == MSG_PEEK)
+		fault_in_iov_iter_writeable(&msg->msg_iter,
+					    min_t(size_t, len, FAULT_IN));
 
 	for (;;) {
 		mutex_lock(&conn->rx.lock);
@@ -324,13 +332,14 @@ static int do_recvmsg(struct xway_conn *conn, struct sock *sk,
 			most = min_t(size_t, len - copied, FAULT_IN);
 			most -= fault_in_iov_iter_writeable(&msg->msg_iter,
 							    most);
-			if (most)
+			if (most && ++faults < FAULTS_MAX)
 				continue;
 			copied = copied ?: -EFAULT;
 			break;
 		}
 		if (ret > 0) {
 			looked = false;
+			faults = 0;
 			copied += ret;
 			if (copied == len)
 				break;
@@ -340,12 +349,11 @@ static int do_recvmsg(struct xway_conn *conn, struct sock *sk,
 			 * there are more; if a peek then shows no more, the
 			 * rest is past the next switch.
 			 */
-			if (copied >= target || copied == peeked ||
+			if (copied >= target || copied == peeked || last ||
 			    READ_ONCE(sk->sk_peek_off) >= 0)
 				break;
 			timeo = rx_wait_more(conn, sk, timeo, copied);
-			if (!timeo || rx_ended(conn, sk))
-				break;
+			last = !timeo || rx_ended(conn, sk);
 			peeked = copied;
 			copied = 0;
 			msg->msg_iter = start;
@@ -385,8 +393,8 @@ static int do_recvmsg(struct xway_conn *conn, struct sock *sk,
 	return copied;
 }
 
-int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len,
-			int flags, int *addr_len)
+int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags,
+		 int *addr_len)
 {
 	struct xway_conn *conn = xway_switch_conn(sk);
 	int ret;

@@ -291,27 +291,29 @@ bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp)
 }
 
 /**
- * xway_rx_low() - is less there to read than SO_RCVLOWAT asks for?
- * @conn: connection
+ * xway_rx_low() - has the ring less to read than SO_RCVLOWAT asks for?
+ * @conn: connection that reads a ring stretch
  * @sk: its socket
  *
  * Without rx.lock, as xway_rx_readable().
  */
 bool xway_rx_low(struct xway_conn *conn, const struct sock *sk)
 {
-	u32 low = READ_ONCE(sk->sk_rcvlowat), n, prod;
+	u32 low = READ_ONCE(sk->sk_rcvlowat), gen = READ_ONCE(conn->rx.gen);
 	const struct xway_chan_shm *peer;
+	bool ret = false;
 
-	if (low <= 1)
+	if (low <= 1 || READ_ONCE(conn->rx.spilled))
 		return false;
 	rcu_read_lock();
 	peer = rcu_dereference(conn->peer);
-	prod = peer && !READ_ONCE(conn->rx.spilled) ? READ_ONCE(peer->prod) :
-						      READ_ONCE(conn->rx.prod);
+	/* TCP does not count what is in the ring when it wakes: once the rest
+	 * comes by TCP, what is here is enough.
+	 */
+	if (peer && READ_ONCE(peer->gen) == gen)
+		ret = READ_ONCE(peer->prod) - READ_ONCE(conn->rx.cons) < low;
 	rcu_read_unlock();
-	n = prod - READ_ONCE(conn->rx.cons);
-	n += READ_ONCE(tcp_sk(sk)->rcv_nxt) - READ_ONCE(tcp_sk(sk)->copied_seq);
-	return n < low;
+	return ret;
 }
 
 /* Ask for an event at the next byte; the caller then looks again. */

@@ -47,8 +47,8 @@ static bool conn_give_back(struct xway_conn *conn, enum xway_reason why)
 /*
  * Options that TCP refuses on a held socket: bring it back first.
  */
-int xway_setsockopt(struct sock *sk, int level, int optname,
-			   sockptr_t optval, unsigned int optlen)
+int xway_setsockopt(struct sock *sk, int level, int optname, sockptr_t optval,
+		    unsigned int optlen)
 {
 	struct xway_conn *conn = xway_switch_conn(sk);
 	enum xway_reason why = opt_refusal(level, optname);
@@ -98,7 +98,7 @@ static int info_fill(struct xway_conn *conn, char __user *optval,
 
 /* Zero-copy receive would read TCP's bytes past ours. */
 int xway_getsockopt(struct sock *sk, int level, int optname,
-			   char __user *optval, int __user *optlen)
+		    char __user *optval, int __user *optlen)
 {
 	struct xway_conn *conn = xway_switch_conn(sk);
 	int ret;
@@ -122,7 +122,7 @@ int xway_getsockopt(struct sock *sk, int level, int optname,
 			ret = info_fill(conn, optval, optlen);
 		else	/* Detaching adds them to TCP's, the socket locked. */
 			ret = xway_base_of(sk)->getsockopt(sk, level, optname,
-						      optval, optlen);
+							   optval, optlen);
 	}
 	if (!conn)
 		xway_stray_leave();
@@ -173,7 +173,7 @@ int xway_peek_len(struct socket *sock)
 
 /* A later user inside the kernel that reads past recvmsg must not attach. */
 int xway_read_sock(struct sock *sk, read_descriptor_t *desc,
-			  sk_read_actor_t actor)
+		   sk_read_actor_t actor)
 {
 	return -EBUSY;
 }

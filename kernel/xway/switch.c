@@ -201,8 +201,9 @@ void xway_switch_detach(struct xway_conn *conn, struct sock *sk)
 	WRITE_ONCE(sk->sk_prot, conn->base_prot);
 	if (sk->sk_socket)
 		xway_proto_give_ops(sk);
-	/* For TCP_INFO; no connection goes back with bytes in its ring. */
-	tcp_sk(sk)->bytes_acked += conn->tx.ring_bytes;
+	/* For TCP_INFO. Not bytes_acked: TCP judges old acknowledgements by
+	 * it. No connection goes back with bytes in its ring.
+	 */
 	tcp_sk(sk)->bytes_sent += conn->tx.ring_bytes;
 	tcp_sk(sk)->bytes_received += conn->rx.ring_bytes;
 	WRITE_ONCE(icsk->icsk_ulp_ops, NULL);
