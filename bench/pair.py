@@ -11,7 +11,7 @@ from rig.errors import RigError
 from rig.guest import Guest
 from rig.machine import Machine
 
-RING_SHARE = 0.9  # the least part of the payload that must go by ring, for a figure to count as XWAY's
+RING_SHARE = 0.95  # the least part of the payload that must go by ring, for a figure to count as XWAY's
 LOOK = """ps ax -o pid,stat,wchan:24,args | grep -v '\\]$' | tail -8
 ss -tnoimH | grep -A1 -v 'ESTAB.*:7700' | head -20; xway -j conn; xway stats; dmesg | tail -5"""
 NETFRONT, XWAY = "netfront", "xway"
