@@ -315,7 +315,11 @@ static int do_recvmsg(struct xway_conn *conn, struct sock *sk,
 				return copied;
 			if (!copied && timeo && xway_restart())
 				return -ERESTARTSYS;
-			/* MSG_WAITALL has its due; our text waits with it. */
+			/* MSG_WAITALL has its due; our text waits with it.
+			 * TCP would wait for all of SO_RCVLOWAT once more.
+			 */
+			if (copied && !(flags & MSG_WAITALL))
+				flags |= MSG_DONTWAIT;
 			ret = conn->base_prot->recvmsg(sk, msg, len - copied,
 						       flags, addr_len);
 			return copied ? copied + max(ret, 0) : ret;
