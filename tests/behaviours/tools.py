@@ -179,9 +179,11 @@ def silent(sock: socket.socket, event: int = select.POLLIN) -> bool:
 
 
 def exactly(sock: socket.socket, count: int) -> bytes:
-    """Read `count` bytes."""
+    """Read `count` bytes, whether the socket blocks or not."""
     data = b""
     while len(data) < count:
+        if not sock.getblocking():
+            polled(sock, "IN")
         part = sock.recv(count - len(data))
         assert part, f"end after {len(data)} of {count} bytes"
         data += part
@@ -217,10 +219,10 @@ def later(seconds: float, call: Callable[..., Any], *args: Any) -> threading.Tim
     return timer
 
 
-def exactly_waiting(sock: socket.socket, count: int) -> bytes:
-    """Read `count` bytes from a socket that does not block."""
-    data = b""
-    while len(data) < count:
-        polled(sock, "IN")
-        data += sock.recv(count - len(data))
-    return data
+def asleep(call: Callable[..., Any], *args: Any) -> tuple[threading.Thread, list[Any]]:
+    """Make a call in a thread, where it falls asleep; return that, and a list that will get the outcome."""
+    got: list[Any] = []
+    thread = threading.Thread(target=lambda: got.append(outcome(call, *args)))
+    thread.start()
+    time.sleep(0.05)
+    return thread, got

@@ -19,10 +19,10 @@ from tools import (
     NEVER,
     SOON,
     arrived,
+    asleep,
     behaviour,
     c,
     exactly,
-    exactly_waiting,
     fill,
     keep,
     later,
@@ -199,29 +199,23 @@ def non_blocking() -> None:
     say(outcome(b.recv, 1), outcome(b.recv, 1))
     a.setblocking(False)
     count = fill(a)
-    say(outcome(a.send, b"x"), len(exactly_waiting(b, count)) == count, outcome(a.send, b"x"))
+    say(outcome(a.send, b"x"), len(exactly(b, count)) == count, outcome(a.send, b"x"))
 
 
 @behaviour
 def a_reader_sleeps() -> None:
     a, b = pair()
-    got: list[Any] = []
     for step in (lambda: a.sendall(b"wake"), lambda: a.shutdown(socket.SHUT_WR)):
-        reader = threading.Thread(target=lambda: got.append(b.recv(10)))
-        reader.start()
-        time.sleep(0.05)
+        reader, got = asleep(b.recv, 10)
         step()
         reader.join(SOON)
-    say(got)
+        say(got)
 
 
 @behaviour
 def a_reader_sleeps_and_is_shut() -> None:
     _, b = pair()
-    got: list[Any] = []
-    reader = threading.Thread(target=lambda: got.append(outcome(b.recv, 10)))
-    reader.start()
-    time.sleep(0.05)
+    reader, got = asleep(b.recv, 10)
     b.shutdown(socket.SHUT_RD)
     reader.join(SOON)
     say(got)
@@ -231,10 +225,7 @@ def a_reader_sleeps_and_is_shut() -> None:
 def a_writer_sleeps() -> None:
     a, b = pair()
     fill(a)
-    got: list[Any] = []
-    writer = threading.Thread(target=lambda: got.append(outcome(a.send, b"x" * 10)))
-    writer.start()
-    time.sleep(0.05)
+    _, got = asleep(a.send, b"x" * 10)
     while not got:
         b.recv(65536, socket.MSG_DONTWAIT)
         time.sleep(0.01)
@@ -245,10 +236,7 @@ def a_writer_sleeps() -> None:
 def a_writer_sleeps_and_the_peer_closes() -> None:
     a, b = pair()
     fill(a)
-    got: list[Any] = []
-    writer = threading.Thread(target=lambda: got.append(outcome(a.send, b"x" * 10)))
-    writer.start()
-    time.sleep(0.05)
+    writer, got = asleep(a.send, b"x" * 10)
     b.close()
     writer.join(SOON)
     # The last bytes may be taken, and are lost: then the error comes next.
@@ -259,10 +247,7 @@ def a_writer_sleeps_and_the_peer_closes() -> None:
 def a_writer_sleeps_and_is_shut() -> None:
     a, _ = pair()
     fill(a)
-    got: list[Any] = []
-    writer = threading.Thread(target=lambda: got.append(outcome(a.send, b"x" * 10)))
-    writer.start()
-    time.sleep(0.05)
+    writer, got = asleep(a.send, b"x" * 10)
     a.shutdown(socket.SHUT_WR)
     writer.join(SOON)
     say(got)
