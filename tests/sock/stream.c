@@ -115,6 +115,7 @@ struct flow {
 	uint64_t off;
 	uint64_t began;
 	uint64_t segs;
+	unsigned int nap_ms;
 	int settled;
 	int done;
 };
@@ -151,7 +152,11 @@ static int send_some(struct end *e, struct flow *f, int flags)
 			     (f->off && f->segs == tcp_segs(e->fd));
 		f->segs = tcp_segs(e->fd);
 		n = n < 16 ? n : 16;
-		usleep(2000);
+		/* Longer and longer: many of us must not keep the CPU from who opens channels. */
+		f->nap_ms = f->nap_ms ? f->nap_ms * 2 : 2;
+		if (f->nap_ms > 128)
+			f->nap_ms = 128;
+		usleep(f->nap_ms * 1000);
 	}
 	if (!n) {
 		shutdown(e->fd, SHUT_WR);
