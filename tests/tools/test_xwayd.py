@@ -38,6 +38,12 @@ def test_conflict_is_logged(programs, run):
     assert "address 10.0.0.9 is claimed by domain 2 (b) and domain 3 (c): given to neither" in log
 
 
+def test_missing_address_is_logged_once(programs, run):
+    log = run(programs / "engine_test", "allow_all_late").stderr
+    assert log.count("domain 6 (db1) has no address that xwayd knows") == 1
+    assert "domain 5 (app1) has no address" not in log
+
+
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_random_bytes(programs, run, seed):
     done = run(programs / "fuzz_test", "bytes", 50000, seed)

@@ -271,6 +271,21 @@ static void set_value(struct domain *d)
 		free(value);
 }
 
+/* The most likely reason why nothing happens: said once, until it has one. */
+static void miss_address(struct xwayd *x, struct domain *d)
+{
+	bool misses = false;
+
+	if (!d->value && !d->n_addrs)
+		for (struct domain *o = x->domains; o && !misses; o = o->next)
+			misses = claim_may_talk(x, d, o);
+	if (misses && !d->misses)
+		log_notice("%s has no address that xwayd knows, so nobody hears of it: give it"
+			   " ip= in its vif, or an 'address' line",
+			   domain_label(d));
+	d->misses = misses;
+}
+
 void claim_apply(struct xwayd *x)
 {
 	for (struct domain *d = x->domains; d; d = d->next) {
@@ -281,4 +296,6 @@ void claim_apply(struct xwayd *x)
 	find_conflicts(x);
 	for (struct domain *d = x->domains; d; d = d->next)
 		set_value(d);
+	for (struct domain *d = x->domains; d; d = d->next)
+		miss_address(x, d);
 }

@@ -69,6 +69,16 @@ static char *next_word(struct parser *p)
 	return word;
 }
 
+static int check_domain(struct parser *p, const char *word)
+{
+	if (strchr("\"'", word[0]))
+		return fail(p,
+			    "%s: quotes mean nothing here, give a domain whose name has"
+			    " spaces by its UUID",
+			    word);
+	return 0;
+}
+
 static int parse_allow(struct parser *p)
 {
 	char *word = next_word(p);
@@ -105,6 +115,8 @@ static int parse_group(struct parser *p)
 		for (unsigned int i = 0; i < group->n_members; i++)
 			if (!strcmp(group->members[i], word))
 				return fail(p, "'%s' is in group '%s' twice", word, name);
+		if (check_domain(p, word))
+			return -1;
 		group->members = grow(group->members, group->n_members, sizeof(char *));
 		group->members[group->n_members++] = copy(word);
 	}
@@ -125,6 +137,8 @@ static int parse_address(struct parser *p)
 	if (!who)
 		return fail(p,
 			    "'address' needs a domain and addresses: 'address DOMAIN ADDRESS...'");
+	if (check_domain(p, who))
+		return -1;
 	while ((word = next_word(p))) {
 		wrong = addr_parse(word, &addr);
 		if (wrong)

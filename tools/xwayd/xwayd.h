@@ -59,6 +59,7 @@ struct domain {
 	bool made;	   /* its xway node is there */
 	bool loaded;	   /* its peers are what XenStore has */
 	bool party;	   /* may have peers at all */
+	bool misses;	   /* it was said that it has no address */
 
 	struct addr vif[DOMAIN_ADDRS];
 	unsigned int n_vif;
