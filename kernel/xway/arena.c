@@ -6,11 +6,14 @@
  * their sharing was withdrawn for certain. All functions sleep and are called
  * under the link's mutex.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/delay.h>
 #include <linux/mm.h>
 #include <linux/moduleparam.h>
 #include <linux/nospec.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include <linux/workqueue.h>
 
 #include "arena.h"
@@ -19,13 +22,47 @@
 
 #define ARENA_CHUNK 32
 
+/* A link's own pages and one small ring; less would be the same as off. */
+#define PAGES_MAX_MIN 16u
+
+static unsigned int pages_max_max = 1u << 20;
+
+static int pages_max_set(const char *val, const struct kernel_param *kp);
+
+static const struct kernel_param_ops pages_max_ops = {
+	.set = pages_max_set,
+	.get = param_get_uint,
+};
+
 unsigned int xway_pages_max = 8192;
-module_param_named(pages_max, xway_pages_max, uint, 0644);
+module_param_cb(pages_max, &pages_max_ops, &xway_pages_max, 0644);
 MODULE_PARM_DESC(pages_max, "pages that all arenas together may have");
 
 static unsigned int peer_pages_max = 6144;
-module_param(peer_pages_max, uint, 0644);
+module_param_cb(peer_pages_max, &pages_max_ops, &peer_pages_max, 0644);
 MODULE_PARM_DESC(peer_pages_max, "pages that the arena of one peer may have");
+
+static int pages_max_set(const char *val, const struct kernel_param *kp)
+{
+	unsigned int max = kp->arg == &peer_pages_max ? XWAY_ARENA_PAGES_MAX :
+							pages_max_max;
+	int err = param_set_uint_minmax(val, kp, PAGES_MAX_MIN, max);
+
+	if (err)
+		pr_err("%s=%.*s: must be a number from %u to %u\n", kp->name,
+		       (int)strcspn(val, "\n"), val, PAGES_MAX_MIN, max);
+	return err;
+}
+
+/**
+ * xway_arena_limit() - the transport can not share more pages than this
+ * @pages: all peers together, now and later
+ */
+void __init xway_arena_limit(unsigned int pages)
+{
+	pages_max_max = max(PAGES_MAX_MIN, min(pages, pages_max_max));
+	xway_pages_max = min(xway_pages_max, pages_max_max);
+}
 
 static atomic_t pages_total = ATOMIC_INIT(0);
 

@@ -62,6 +62,7 @@ const void *xway_view_addr(struct xway_link *link, u32 nr);
 void xway_view_close(struct xway_link *link);
 
 extern unsigned int xway_pages_max;
+void xway_arena_limit(unsigned int pages);
 u32 xway_arena_pages_total(void);
 u32 xway_arena_unrevoked(void);
 
