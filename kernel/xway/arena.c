@@ -65,10 +65,22 @@ void __init xway_arena_limit(unsigned int pages)
 }
 
 static atomic_t pages_total = ATOMIC_INIT(0);
+static atomic_t pages_in_use = ATOMIC_INIT(0);
 
 u32 xway_arena_pages_total(void)
 {
 	return atomic_read(&pages_total);
+}
+
+u32 xway_arena_pages_in_use(void)
+{
+	return atomic_read(&pages_in_use);
+}
+
+static void arena_count(struct xway_arena *a, int pages)
+{
+	a->in_use += pages;
+	atomic_add(pages, &pages_in_use);
 }
 
 /*
@@ -304,7 +316,7 @@ int xway_arena_alloc(struct xway_link *link, u32 pages, u32 *first)
 			return err;
 	}
 	bitmap_set(a->used, nr, pages);
-	a->in_use += pages;
+	arena_count(a, pages);
 	*first = nr;
 	return 0;
 }
@@ -315,7 +327,14 @@ void xway_arena_free(struct xway_link *link, u32 first, u32 pages)
 
 	lockdep_assert_held(&link->lock);
 	bitmap_clear(a->used, first, pages);
-	a->in_use -= pages;
+	arena_count(a, -pages);
+}
+
+/* These pages stay for as long as the arena does: not in use by a connection. */
+void xway_arena_keep(struct xway_link *link, u32 pages)
+{
+	lockdep_assert_held(&link->lock);
+	arena_count(&link->arena, -pages);
 }
 
 void *xway_arena_addr(struct xway_link *link, u32 nr)
@@ -327,7 +346,7 @@ void *xway_arena_addr(struct xway_link *link, u32 nr)
 bool xway_arena_roomy(struct xway_link *link)
 {
 	return link->arena.in_use < READ_ONCE(peer_pages_max) / 2 &&
-	       xway_arena_pages_total() < READ_ONCE(xway_pages_max) / 3;
+	       xway_arena_pages_in_use() < READ_ONCE(xway_pages_max) / 3;
 }
 
 /**
@@ -349,6 +368,7 @@ void xway_arena_destroy(struct xway_link *link)
 					   link->dir[i].ref);
 	memset(link->dir, 0, sizeof(link->dir));
 	kvfree(a->slot);
+	arena_count(a, -a->in_use);
 	memset(a, 0, sizeof(*a));
 }
 

@@ -52,6 +52,7 @@ struct xway_view {
 int xway_arena_create(struct xway_link *link);
 int xway_arena_alloc(struct xway_link *link, u32 pages, u32 *first);
 void xway_arena_free(struct xway_link *link, u32 first, u32 pages);
+void xway_arena_keep(struct xway_link *link, u32 pages);
 void *xway_arena_addr(struct xway_link *link, u32 nr);
 bool xway_arena_roomy(struct xway_link *link);
 void xway_arena_destroy(struct xway_link *link);
@@ -61,9 +62,10 @@ int xway_view_open(struct xway_link *link, u32 ref, u64 nonce);
 const void *xway_view_addr(struct xway_link *link, u32 nr);
 void xway_view_close(struct xway_link *link);
 
-extern unsigned int xway_pages_max;
 void xway_arena_limit(unsigned int pages);
+extern unsigned int xway_pages_max;
 u32 xway_arena_pages_total(void);
+u32 xway_arena_pages_in_use(void);
 u32 xway_arena_unrevoked(void);
 
 #endif /* _XWAY_ARENA_H */

@@ -37,27 +37,33 @@ static int chan_make(struct xway_conn *conn)
 
 	lockdep_assert_held(&link->lock);
 	kib = xway_arena_roomy(link) ? ring_kib : ring_kib_min;
+again:
 	pages = kib * 1024 / PAGE_SIZE;
+	err = xway_arena_alloc(link, pages, &conn->ring_page);
+	if (err && kib > ring_kib_min) {
+		kib = ring_kib_min;
+		goto again;
+	}
+	if (err)
+		return err;
+	err = -ENOMEM;
 	conn->tx.pages = kcalloc(pages, sizeof(void *), GFP_KERNEL);
 	if (!conn->tx.pages)
-		return -ENOMEM;
-	err = xway_arena_alloc(link, pages, &conn->ring_page);
-	if (err)
-		goto err_pages;
+		goto err_ring;
 	err = xway_link_chan_add(link, conn);
 	if (err)
-		goto err_ring;
+		goto err_pages;
 	for (i = 0; i < pages; i++)
 		conn->tx.pages[i] = xway_arena_addr(link, conn->ring_page + i);
 	conn->tx.size = pages * PAGE_SIZE;
 	conn->ring_pages = pages;	/* now there is something to free */
 	return 0;
 
-err_ring:
-	xway_arena_free(link, conn->ring_page, pages);
 err_pages:
 	kfree(conn->tx.pages);
 	conn->tx.pages = NULL;
+err_ring:
+	xway_arena_free(link, conn->ring_page, pages);
 	return err;
 }
 
@@ -102,6 +108,10 @@ static int chan_map(struct xway_conn *conn, const struct xway_ctl *msg)
 			return PTR_ERR(addr);
 		}
 		pages[i] = (void *)addr;
+	}
+	if (!xway_rx_charge(msg->ring_pages)) {
+		kfree(pages);
+		return -ENOSPC;
 	}
 	conn->rx.pages = pages;
 	conn->rx_pages = msg->ring_pages;
@@ -271,7 +281,7 @@ static void ctl_accept(struct xway_conn *conn, const struct xway_ctl *msg)
 		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
 		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
 		xway_conn_return(conn, err == -EPROTO ? XWAY_R_PROOF :
-						      XWAY_R_MEMORY);
+						      errno_reason(err));
 		xway_conn_queue(conn);
 		return;
 	}
@@ -392,7 +402,7 @@ void xway_chan_close(struct xway_conn *conn)
 	if (conn->state == XWAY_CONN_CLOSING &&
 	    test_and_clear_bit(XWAY_F_GOT_CLOSE, &conn->flags)) {
 		xway_conn_get(conn);
-		if (!queue_rcu_work(xway_wq, &conn->free_work))
+		if (!queue_rcu_work(xway_conn_wq, &conn->free_work))
 			xway_conn_put(conn);
 		WRITE_ONCE(conn->state, XWAY_CONN_TCP);
 	}

@@ -29,6 +29,7 @@ LIST_HEAD(xway_conns);
 DEFINE_SPINLOCK(xway_conns_lock);
 static struct hlist_head hash_table[1 << CONN_HASH_BITS];
 static struct kmem_cache *conn_cache;
+struct workqueue_struct *xway_conn_wq;
 static atomic_t conn_count = ATOMIC_INIT(0);
 
 static void conn_work(struct work_struct *work);
@@ -233,7 +234,7 @@ struct xway_conn *xway_conn_find(struct xway_link *link,
 void xway_conn_queue(struct xway_conn *conn)
 {
 	xway_conn_get(conn);
-	if (!queue_work(xway_wq, &conn->work))
+	if (!queue_work(xway_conn_wq, &conn->work))
 		xway_conn_put(conn);
 }
 
@@ -477,8 +478,8 @@ static void conn_work(struct work_struct *work)
 		xway_tx_drop(conn);
 		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
 		release_sock(sk);
-		if (!xway_rx_spill(conn, true))
-			set_bit(XWAY_F_RX_CLOSED, &conn->flags);
+		xway_rx_spill(conn, true);
+		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
 		conn->rx.cut = false;	/* an orderly end: all is here */
 	}
 	xway_chan_close(conn);
@@ -531,8 +532,7 @@ static void conn_orphaned(struct xway_conn *conn)
 			lossy = (conn->tx.gen & 1) || (conn->rx.seen & 1);
 			release_sock(sk);
 		}
-		while (xway_rx_spill(conn, true) == -ENOMEM)
-			schedule_timeout_uninterruptible(1);
+		xway_rx_spill(conn, true);
 		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
 		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
 		if (sk && (lossy || conn->rx.cut))
@@ -612,11 +612,20 @@ void xway_conn_leave(struct xway_link *link, bool dead)
 int __init xway_conn_init(void)
 {
 	conn_cache = KMEM_CACHE(xway_conn, SLAB_ACCOUNT);
-	return conn_cache ? 0 : -ENOMEM;
+	if (!conn_cache)
+		return -ENOMEM;
+	xway_conn_wq = alloc_workqueue("xway_conn",
+				       WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!xway_conn_wq) {
+		kmem_cache_destroy(conn_cache);
+		return -ENOMEM;
+	}
+	return 0;
 }
 
 void xway_conn_exit(void)
 {
+	destroy_workqueue(xway_conn_wq);
 	rcu_barrier();
 	kmem_cache_destroy(conn_cache);
 }

@@ -178,6 +178,11 @@ static inline void xway_conn_put(struct xway_conn *conn)
 		xway_conn_free(conn);
 }
 
+/* Helper and cleaner. A connection's work may wait for its socket's user, whose
+ * page faults may never end; links have a queue of their own.
+ */
+extern struct workqueue_struct *xway_conn_wq;
+
 /* rx.c: what can be read, and where */
 #define XWAY_AGAIN_FAULT 1024	/* errno for the caller: fault in, try again */
 
@@ -194,6 +199,8 @@ bool xway_rx_low(struct xway_conn *conn, const struct sock *sk);
 void xway_rx_arm(struct xway_conn *conn);
 int xway_rx_spill(struct xway_conn *conn, bool forced);
 void xway_rx_discard(struct xway_conn *conn);
+bool xway_rx_charge(u32 pages);
+void xway_rx_uncharge(u32 pages);
 void xway_rx_free(struct xway_conn *conn);
 
 /* tx.c: where to write */

@@ -21,7 +21,7 @@
 
 LIST_HEAD(xway_links);
 DEFINE_MUTEX(xway_links_lock);	/* the list above */
-struct workqueue_struct *xway_wq;
+struct workqueue_struct *xway_link_wq;
 
 struct ctl_item {
 	struct list_head node;
@@ -48,7 +48,7 @@ static void link_broken(struct xway_link *link)
 	if (!READ_ONCE(link->broken)) {
 		WRITE_ONCE(link->broken, true);
 		xway_count(VIOLATIONS);
-		queue_work(xway_wq, &link->work);
+		queue_work(xway_link_wq, &link->work);
 	}
 }
 
@@ -103,7 +103,7 @@ static void bell_dispatch(struct xway_link *link, u32 chan)
 	struct xway_conn *conn;
 
 	if (chan == XWAY_BELL_CTL) {
-		queue_work(xway_wq, &link->work);
+		queue_work(xway_link_wq, &link->work);
 		return;
 	}
 	conn = xa_load(&link->chans, chan);
@@ -134,7 +134,7 @@ static void bell_run(struct tasklet_struct *t)
 	peer = link->view.hdr;
 	posts = link->view.bell;
 	if (state == XWAY_LINK_CONNECTING)
-		queue_work(xway_wq, &link->work);
+		queue_work(xway_link_wq, &link->work);
 	xway_count(EVENTS_RECEIVED);
 	do {
 		/* Posts after their count: pairs with xway_link_bell(). */
@@ -180,12 +180,12 @@ static void bell_run(struct tasklet_struct *t)
 			idle = false;
 			xa_for_each(&link->chans, id, conn)
 				xway_conn_event(conn);
-			queue_work(xway_wq, &link->work);
+			queue_work(xway_link_wq, &link->work);
 		}
 		xway_ring_arm(&own->bell_event, link->bell_cons + 1);
 	} while (READ_ONCE(peer->bell_prod) != link->bell_cons);
 	if (READ_ONCE(peer->state) == XWAY_ARENA_CLOSING)
-		queue_work(xway_wq, &link->work);
+		queue_work(xway_link_wq, &link->work);
 out:
 	rcu_read_unlock();
 	link->tp->seen(link, idle);
@@ -222,7 +222,7 @@ static void ctl_flush(struct xway_link *link)
 	if (put)
 		xway_link_bell(link, XWAY_BELL_CTL, &last);
 	if (!list_empty(&link->ctl_queue) && link->view.hdr)
-		queue_delayed_work(xway_wq, &link->flush, 1);
+		queue_delayed_work(xway_link_wq, &link->flush, 1);
 }
 
 static void flush_work_fn(struct work_struct *work)
@@ -233,7 +233,7 @@ static void flush_work_fn(struct work_struct *work)
 	mutex_lock(&link->lock);
 	ctl_flush(link);
 	if (list_empty(&link->ctl_queue))
-		queue_work(xway_wq, &link->work);
+		queue_work(xway_link_wq, &link->work);
 	mutex_unlock(&link->lock);
 }
 
@@ -342,7 +342,7 @@ int xway_link_chan_add(struct xway_link *link, struct xway_conn *conn)
 			xa_erase(&link->chans, id);
 			return err;
 		}
-		link->arena.in_use--;
+		xway_arena_keep(link, 1);
 	}
 	conn->id = id;
 	conn->own = (struct xway_chan_shm *)
@@ -549,4 +549,16 @@ void xway_link_destroy(struct xway_link *link)
 	tasklet_kill(&link->bell_task);
 	cancel_work_sync(&link->work);
 	xway_link_put(link);
+}
+
+int __init xway_link_init(void)
+{
+	xway_link_wq = alloc_workqueue("xway_link",
+				       WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	return xway_link_wq ? 0 : -ENOMEM;
+}
+
+void xway_link_exit(void)
+{
+	destroy_workqueue(xway_link_wq);
 }

@@ -76,6 +76,8 @@ struct xway_link {
 	atomic64_t base[XWAY_LINK_COUNTERS];
 };
 
+int xway_link_init(void);
+void xway_link_exit(void);
 struct xway_link *xway_link_create(const struct xway_transport *tp,
 				   void *tp_data, const char *name);
 void xway_link_destroy(struct xway_link *link);
@@ -103,7 +105,7 @@ int xway_link_chan_add(struct xway_link *link, struct xway_conn *conn);
 void xway_link_chan_del(struct xway_link *link, struct xway_conn *conn);
 const char *xway_link_state_name(const struct xway_link *link);
 
-extern struct workqueue_struct *xway_wq;
+extern struct workqueue_struct *xway_link_wq;
 extern struct list_head xway_links;
 extern struct mutex xway_links_lock;
 

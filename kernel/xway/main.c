@@ -33,13 +33,12 @@ static int __init xway_init(void)
 	err = xway_conn_init();
 	if (err)
 		return err;
-	err = -ENOMEM;
-	xway_wq = alloc_workqueue("xway", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	if (!xway_wq)
+	err = xway_link_init();
+	if (err)
 		goto err_conn;
 	err = xway_peer_init();
 	if (err)
-		goto err_wq;
+		goto err_link;
 	err = xway_selftest();
 	if (err)
 		goto err_peer;
@@ -70,8 +69,8 @@ err_local:
 	xway_local_exit();
 err_peer:
 	xway_peer_exit();
-err_wq:
-	destroy_workqueue(xway_wq);
+err_link:
+	xway_link_exit();
 err_conn:
 	xway_conn_exit();
 	return err;
@@ -88,7 +87,7 @@ static void __exit xway_exit(void)
 	xway_arena_flush();
 	xway_local_exit();
 	xway_peer_exit();
-	destroy_workqueue(xway_wq);
+	xway_link_exit();
 	xway_conn_exit();
 }
 

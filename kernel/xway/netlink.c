@@ -45,7 +45,7 @@ static int reply_start(struct genl_info *info, struct sk_buff **skb, void **hdr)
 
 static int get_doit(struct sk_buff *in, struct genl_info *info)
 {
-	u32 channels = 0, used = 0;
+	u32 channels = 0;
 	struct xway_link *link;
 	struct sk_buff *skb;
 	void *hdr;
@@ -55,7 +55,6 @@ static int get_doit(struct sk_buff *in, struct genl_info *info)
 	list_for_each_entry(link, &xway_links, node) {
 		mutex_lock(&link->lock);
 		channels += link->n_chans;
-		used += link->arena.in_use;
 		mutex_unlock(&link->lock);
 	}
 	mutex_unlock(&xway_links_lock);
@@ -67,7 +66,8 @@ static int get_doit(struct sk_buff *in, struct genl_info *info)
 	    nla_put_u32(skb, XWAY_A_CONNS, xway_conn_count()) ||
 	    nla_put_u32(skb, XWAY_A_CHANNELS, channels) ||
 	    nla_put_u32(skb, XWAY_A_PAGES, xway_arena_pages_total()) ||
-	    nla_put_u32(skb, XWAY_A_PAGES_USED, used) ||
+	    nla_put_u32(skb, XWAY_A_PAGES_USED,
+			xway_arena_pages_in_use()) ||
 	    nla_put_u32(skb, XWAY_A_PAGES_MAX, READ_ONCE(xway_pages_max)) ||
 	    nla_put_u32(skb, XWAY_A_UNREVOKED, xway_arena_unrevoked())) {
 		nlmsg_free(skb);

@@ -11,10 +11,14 @@
 #include <linux/uio.h>
 #include <net/tcp.h>
 
+#include "arena.h"
 #include "compat.h"
 #include "conn.h"
 #include "link.h"
 #include "trace.h"
+
+/* Pages of the peers' rings that are mapped, or copied out and unread */
+static atomic_t rx_pages_total = ATOMIC_INIT(0);
 
 /* Give room back at least this often, so that the writer works beside us. */
 #define RX_STRETCH 16384u
@@ -326,11 +330,36 @@ void xway_rx_arm(struct xway_conn *conn)
 	rcu_read_unlock();
 }
 
+/**
+ * xway_rx_charge() - may a connection read a ring of this size?
+ * @pages: pages of the ring, counted until xway_rx_free()
+ *
+ * What a peer leaves in a ring is copied out and stays until it is read. A peer
+ * that leaves much, again and again, must not get more of our memory that way
+ * than pages_max.
+ */
+bool xway_rx_charge(u32 pages)
+{
+	if (atomic_add_return(pages, &rx_pages_total) <=
+	    READ_ONCE(xway_pages_max))
+		return true;
+	xway_rx_uncharge(pages);
+	return false;
+}
+
+void xway_rx_uncharge(u32 pages)
+{
+	atomic_sub(pages, &rx_pages_total);
+}
+
 void xway_rx_free(struct xway_conn *conn)
 {
 	u32 i;
 
-	if (conn->rx.spilled && conn->rx.pages)
+	if (!conn->rx.pages)
+		return;
+	xway_rx_uncharge(conn->rx_pages);
+	if (conn->rx.spilled)
 		for (i = 0; i < conn->rx_pages; i++)
 			if (conn->rx.pages[i])
 				free_page((unsigned long)conn->rx.pages[i]);
@@ -358,8 +387,8 @@ void xway_rx_discard(struct xway_conn *conn)
  *
  * Afterwards nothing of the peer is needed to read on.
  *
- * Return: 0; or with nothing changed -ENOMEM, or -EAGAIN if the peer is on its
- * ring and may put more there.
+ * Return: 0; or with nothing changed -EAGAIN if the peer is on its ring and may
+ * put more there. Never with @forced.
  */
 int xway_rx_spill(struct xway_conn *conn, bool forced)
 {
@@ -374,9 +403,8 @@ int xway_rx_spill(struct xway_conn *conn, bool forced)
 	if (!forced && (rx->seen & 1))
 		return -EAGAIN;
 	xway_rx_avail(conn);
-	pages = kcalloc(conn->rx_pages, sizeof(*pages), GFP_KERNEL);
-	if (!pages)
-		return -ENOMEM;
+	/* There is no way on without these bytes, and single pages come. */
+	pages = kcalloc(conn->rx_pages, sizeof(*pages), GFP_KERNEL | __GFP_NOFAIL);
 	if (rx->prod - rx->cons > rx->size)
 		rx->prod = rx->cons;
 	for (at = rx->cons; at != rx->prod; at += n) {
@@ -386,9 +414,8 @@ int xway_rx_spill(struct xway_conn *conn, bool forced)
 		n = rx->prod - at;
 		from = xway_ring_at(rx->pages, at, rx->size, &n);
 		if (!pages[nr])
-			pages[nr] = (void *)__get_free_page(GFP_KERNEL);
-		if (!pages[nr])
-			goto err;
+			pages[nr] = (void *)__get_free_page(GFP_KERNEL |
+							    __GFP_NOFAIL);
 		memcpy(pages[nr] + offset_in_page(from), from, n);
 	}
 	if (rx->prod != rx->cons) {
@@ -405,11 +432,4 @@ int xway_rx_spill(struct xway_conn *conn, bool forced)
 		rx->mark[rx->seen & 1].idx = rx->prod;
 	}
 	return 0;
-
-err:
-	for (n = 0; n < conn->rx_pages; n++)
-		if (pages[n])
-			free_page((unsigned long)pages[n]);
-	kfree(pages);
-	return -ENOMEM;
 }

@@ -268,7 +268,7 @@ static bool ask(struct xway_ctl *msg)
 
 	for (i = 0; i < 100 && !test_bit(XWAY_F_ASKED, &conn[P]->flags); i++)
 		xway_conn_want(conn[P]);
-	flush_workqueue(xway_wq);
+	flush_workqueue(xway_conn_wq);
 	EXPECT(take(P, msg));
 	EXPECT(msg->type == XWAY_CTL_OPEN);
 	return true;
@@ -467,8 +467,11 @@ static bool arena_limits(void)
 
 	EXPECT(alloc(link[A], XWAY_ARENA_PAGES_MAX, &nr) == -ENOSPC);
 	EXPECT(xway_arena_pages_total() == before + 14);
+	/* What connections use counts, not what is kept for the next ones. */
 	EXPECT(xway_arena_roomy(link[A]));
-	xway_pages_max = before + 14;
+	xway_pages_max = 3 * (xway_arena_pages_in_use() + 1);
+	EXPECT(xway_arena_roomy(link[A]));
+	xway_pages_max -= 3;
 	EXPECT(!xway_arena_roomy(link[A]));
 	return true;
 }
@@ -568,7 +571,7 @@ static bool proof_both_ways(void)
 		EXPECT(rcu_access_pointer(conn[A]->peer) == conn[P]->own);
 		xway_conn_leave(link[A], true);
 		xway_conn_leave(link[P], true);
-		flush_workqueue(xway_wq);
+		flush_workqueue(xway_conn_wq);
 		EXPECT(!link[A]->n_chans && !link[P]->n_chans);
 		let_go();
 	}
@@ -627,6 +630,53 @@ static bool proof_differs(void)
 	return true;
 }
 
+/* As if it were another connection */
+static void ask_anew(void)
+{
+	clear_bit(XWAY_F_ASKED, &conn[A]->flags);
+	kfree(conn[A]->tx.pages);
+	conn[A]->tx.pages = NULL;
+}
+
+/* What a peer may leave in its rings counts against our limit. */
+static bool rings_limit(void)
+{
+	u32 room = xway_pages_max - 3;
+	struct xway_ctl open, msg;
+	bool ok;
+
+	EXPECT(!xway_rx_charge(xway_pages_max + 1));
+	EXPECT(ask(&open));
+	EXPECT(xway_rx_charge(room));
+	ok = declined(&open, XWAY_DECLINE_MEMORY);
+	xway_rx_uncharge(room);
+	EXPECT(ok);
+	ask_anew();
+	EXPECT(give(A, &open) && take(A, &msg));
+	EXPECT(msg.type == XWAY_CTL_ACCEPT);
+	EXPECT(!xway_rx_charge(xway_pages_max - open.ring_pages + 1));
+	EXPECT(xway_rx_charge(xway_pages_max - open.ring_pages));
+	xway_rx_uncharge(xway_pages_max - open.ring_pages);
+	return true;
+}
+
+/* The passive end has not seen the other half yet, and is told that it ends. */
+static bool close_too_early(void)
+{
+	struct xway_ctl open, msg = { .type = XWAY_CTL_CLOSE };
+
+	EXPECT(ask(&open));
+	msg.chan = conn[P]->id;
+	EXPECT(give(P, &msg) && violated(P));
+	EXPECT(!test_bit(XWAY_F_GOT_CLOSE, &conn[P]->flags));
+	flush_workqueue(xway_conn_wq);
+	/* It was reset meanwhile: what comes now maps nothing. */
+	EXPECT(give(A, &open) && take(A, &msg));
+	EXPECT(msg.type == XWAY_CTL_ACCEPT && give(P, &msg));
+	EXPECT(!rcu_access_pointer(conn[P]->peer) && !conn[P]->tx.usable);
+	return true;
+}
+
 static bool proof_reflected(void)
 {
 	struct xway_ctl open, msg;
@@ -637,7 +687,7 @@ static bool proof_reflected(void)
 	EXPECT(give(P, &msg));
 	EXPECT(!rcu_access_pointer(conn[P]->peer) && !conn[P]->tx.usable);
 	EXPECT(conn[P]->reason == XWAY_R_PROOF);
-	flush_workqueue(xway_wq);
+	flush_workqueue(xway_conn_wq);
 	EXPECT(take(P, &msg) && msg.type == XWAY_CTL_CLOSE);
 	return true;
 }
@@ -685,10 +735,7 @@ static bool ctl_lies(void)
 			return false;
 		}
 		EXPECT(!rcu_access_pointer(conn[A]->peer));
-		/* As if it were another connection */
-		clear_bit(XWAY_F_ASKED, &conn[A]->flags);
-		kfree(conn[A]->tx.pages);
-		conn[A]->tx.pages = NULL;
+		ask_anew();
 	}
 	EXPECT(give(A, &open) && take(A, &msg));
 	EXPECT(msg.type == XWAY_CTL_ACCEPT);
@@ -801,7 +848,7 @@ static bool bell_lies(void)
 
 	link[A]->arena.hdr->bell_prod = at + XWAY_BELLS + 1;
 	look();
-	flush_workqueue(xway_wq);
+	flush_workqueue(xway_link_wq);
 	EXPECT(link[P]->broken && fake.lost == 1);
 	EXPECT(atomic64_read(&xway_counters[XWAY_N_VIOLATIONS]) == before + 1);
 	EXPECT(link[P]->bell_cons == at);
@@ -1063,6 +1110,8 @@ static const struct {
 	{ "proof_both_ways", proof_both_ways, UP },
 	{ "proof_differs", proof_differs, HELD },
 	{ "proof_reflected", proof_reflected, HELD },
+	{ "rings_limit", rings_limit, HELD },
+	{ "close_too_early", close_too_early, HELD },
 	{ "ctl_lies", ctl_lies, HELD },
 	{ "bells", bells, CHANNEL },
 	{ "bell_lies", bell_lies, UP },
@@ -1096,6 +1145,7 @@ static bool nothing_left(u32 pages)
 	EXPECT(!xway_peer_any());
 	EXPECT(!xway_arena_unrevoked());
 	EXPECT(xway_arena_pages_total() == pages);
+	EXPECT(!xway_arena_pages_in_use());
 	EXPECT(!fake.shared && !fake.mapped);
 	EXPECT(!xway_conn_count());
 	EXPECT(!link[P] || refcount_read(&link[P]->ref) == 1);
@@ -1129,7 +1179,8 @@ static bool test(bool (*run)(void), enum level level)
 			xway_peer_del_link(link[i]);
 			xway_link_down(link[i], true);
 		}
-	flush_workqueue(xway_wq);
+	flush_workqueue(xway_link_wq);
+	flush_workqueue(xway_conn_wq);
 	let_go();
 	xway_arena_flush();
 	ok = nothing_left(pages) && ok;

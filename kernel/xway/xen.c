@@ -69,7 +69,7 @@ static DECLARE_DELAYED_WORK(sync_work, sync_fn);
 static void sync_soon(unsigned long delay)
 {
 	if (!READ_ONCE(stopping) && !READ_ONCE(frozen))
-		mod_delayed_work(xway_wq, &sync_work, delay);
+		mod_delayed_work(xway_link_wq, &sync_work, delay);
 }
 
 /* ---- the transport ---- */
