@@ -57,15 +57,17 @@ def until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None
         time.sleep(0.2)
 
 
-def settled(guest: Guest) -> None:
+def settled(guest: Guest, seconds: float = 120) -> None:
     """Wait until no connection and no channel is left, and no page carries a ring."""
-    guest.run(
-        "for i in $(seq 200); do"
-        " xway -j show | python3 -c '"
-        "import json, sys; s = json.load(sys.stdin);"
-        ' sys.exit(bool(s["connections"] or s["channels"] or s["pages_used"]))\''
-        " && exit 0; sleep 0.05; done; xway; xway conn; exit 1"
-    )
+    end = time.monotonic() + seconds
+    while True:
+        state = xway(guest, "show")
+        if not (state["connections"] or state["channels"] or state["pages_used"]):
+            return
+        if time.monotonic() > end:
+            seen = guest.run("xway; xway conn; ss -tanoi; xway stats", check=False).stdout
+            raise AssertionError(f"{guest.name}: not settled after {seconds:g} s:\n{seen}")
+        time.sleep(0.2)
 
 
 @dataclass

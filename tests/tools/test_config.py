@@ -29,7 +29,7 @@ BAD = [
     ("allow all\ngroup shop # app1", 2, "group 'shop' has no domains"),
     ("group a x y\ngroup b x\ngroup a z", 3, "group 'a' is already defined in line 1"),
     ("group a x y x", 1, "'x' is in group 'a' twice"),
-    ('group a "my shop" db1', 1, f"\"my: {QUOTES}"),
+    ('group a "my shop" db1', 1, f'"my: {QUOTES}'),
     ("address 'my shop' 10.0.0.5", 1, f"'my: {QUOTES}"),
     ("address", 1, "'address' needs a domain and addresses: 'address DOMAIN ADDRESS...'"),
     ("address app1", 1, "'address app1' has no addresses"),
