@@ -253,8 +253,11 @@ def round(app: App, way: str, results: Results) -> str:
     reasons = pair.fallbacks()
     try:
         values = app.run(pair.client)
-    except (RigError, KeyError, ValueError, StopIteration) as error:
-        pair.problem(f"{app.name} over {way}: {error!r}")
+    except RigError as error:
+        pair.problem(f"{app.name} over {way}: {error}")
+        return f"{way:8} {app.name}: failed"
+    except (KeyError, ValueError, StopIteration) as error:
+        pair.problem(f"{app.name} over {way}: its output is not as expected: {error!r}")
         return f"{way:8} {app.name}: failed"
     client, server = (now.since(then) for now, then in zip(pair.bytes(), before, strict=True))
     ring = client.tx_ring + server.tx_ring

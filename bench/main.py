@@ -4,7 +4,9 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -15,7 +17,7 @@ from bench.pair import NETFRONT, XWAY, Pair
 from bench.results import Results
 from rig import host, image, machine
 from rig.errors import RigError
-from rig.paths import BUILD
+from rig.paths import BUILD, TREE
 
 PACKAGES = ("gcc", "libc6-dev", "libxen-dev", "python3-matplotlib", "fonts-dejavu-core")
 SIZES = (1, 64, 1024, 2048, 16384, 65536)
@@ -65,6 +67,13 @@ class Others:
         return max(0.0, (busy - own) / max(1, everything))
 
 
+def _commit() -> str | None:
+    """Return the commit that is measured, with a + if the tree differs from it; None without git."""
+    words = ["git", "-C", str(TREE), "describe", "--always", "--abbrev=12", "--dirty=+"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False) if shutil.which("git") else None
+    return done.stdout.strip() or None if done else None
+
+
 def _about(rig: machine.Machine, plan: micro.Plan) -> dict[str, object]:
     config = rig.config
     xen = rig.dom0.run(["xl", "info", "xen_version"]).stdout.strip()
@@ -72,6 +81,8 @@ def _about(rig: machine.Machine, plan: micro.Plan) -> dict[str, object]:
         "type": config.type,
         "kernel": rig.guest("g1").run(["uname", "-r"]).stdout.strip(),
         "xen": xen,
+        "commit": _commit(),
+        "ring_kib": int(rig.guest("g1").read("/sys/module/xway/parameters/ring_kib")),
         "clock": config.clock,
         "accelerator": rig.accel,
         "vcpus": config.vcpus,
@@ -117,7 +128,7 @@ def _measure_all(arguments: argparse.Namespace) -> Results:
         try:
             measure(pair, plan, results, arguments)
         except (RigError, KeyboardInterrupt) as error:
-            pair.problem(f"broken off: {error!r}")
+            pair.problem(f"broken off: {error or 'interrupted'}")
         if rig.alive:
             results.about["others_on_host"] = round(others.share(), 3)
             for line in rig.check_logs():

@@ -37,6 +37,13 @@ class Bytes:
             self.rx_tcp - before.rx_tcp,
         )
 
+    def __str__(self) -> str:
+        """Return it for messages."""
+        return (
+            f"sent {self.tx_ring} bytes by ring and {self.tx_tcp} by TCP,"
+            f" received {self.rx_ring} and {self.rx_tcp}"
+        )
+
     @property
     def ring(self) -> int:
         """Bytes by ring, in and out."""
