@@ -24,7 +24,7 @@ DOM0_MEMORY = 768  # MiB
 XEN_MEMORY = 256  # MiB, for Xen itself and its bookkeeping
 # An emulated CPU that the host does not run for a while is no stall.
 PATIENCE = "rcupdate.rcu_cpu_stall_timeout=60 watchdog_thresh=30"
-BOOT_SECONDS = 300.0  # much, for a host that does other things too
+BOOT_SECONDS = 180.0  # much, for a host that does other things too
 
 
 @dataclass(frozen=True)
@@ -356,9 +356,10 @@ def up(config: Config, name: str = DEFAULT_NAME, *, die_with_us: bool = False) -
     emulator fails it is started again, three times in all.
     """
     for _ in range(2):
-        with contextlib.suppress(EmulatorFault):
+        try:
             return _up(config, name, die_with_us)
-        print("rig: the emulator has failed, starting again", file=sys.stderr)
+        except EmulatorFault as error:
+            print(f"rig: {error}\nrig: starting again", file=sys.stderr)
     return _up(config, name, die_with_us)
 
 
@@ -422,8 +423,16 @@ def _boot(machine: Machine) -> None:
         for guest in machine.guests:
             _wait(machine, guest)
     except RigError as error:
-        tail = "\n".join(machine.output().splitlines()[-25:])
-        raise RigError(f"{error}\nthe console's last lines:\n{tail}") from error
+        raise type(error)(f"{error}\n{_last_words(machine)}") from error
+
+
+def _last_words(machine: Machine) -> str:
+    """Return what can be learned of a rig whose domains do not come up."""
+    texts = {name: machine.console(name) for name in machine.domains}
+    if not machine.config.plain:
+        with contextlib.suppress(RigError):
+            texts["xl"] = machine.dom0.run("xl list; xl vcpu-list", timeout=20, connect_wait=2.0).stdout
+    return "\n".join(f"{name}: {line}" for name, text in texts.items() for line in text.splitlines()[-15:])
 
 
 def _wait(machine: Machine, guest: Guest) -> None:
@@ -440,4 +449,5 @@ def _wait(machine: Machine, guest: Guest) -> None:
             return
         except AgentGone as error:
             if time.monotonic() > end:
-                raise RigError(f"{guest.name} is not up after {BOOT_SECONDS:.0f} s") from error
+                # Nothing but Debian runs so far.
+                raise EmulatorFault(f"{guest.name} is not up after {BOOT_SECONDS:.0f} s") from error
