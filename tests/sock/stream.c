@@ -115,6 +115,7 @@ struct flow {
 	uint64_t off;
 	uint64_t began;
 	uint64_t segs;
+	unsigned int naps;
 	unsigned int nap_ms;
 	int settled;
 	int done;
@@ -152,10 +153,9 @@ static int send_some(struct end *e, struct flow *f, int flags)
 			     (f->off && f->segs == tcp_segs(e->fd));
 		f->segs = tcp_segs(e->fd);
 		n = n < 16 ? n : 16;
-		/* Longer and longer: many of us must not keep the CPU from who opens channels. */
-		f->nap_ms = f->nap_ms ? f->nap_ms * 2 : 2;
-		if (f->nap_ms > 128)
-			f->nap_ms = 128;
+		/* Many of us must not keep the CPU from who opens the channels. */
+		if (++f->naps > 16 && f->nap_ms < 128)
+			f->nap_ms *= 2;
 		usleep(f->nap_ms * 1000);
 	}
 	if (!n) {
@@ -245,6 +245,7 @@ static int flow_init(struct flow *f, uint64_t key)
 	memset(f, 0, sizeof(*f));
 	f->key = key;
 	f->began = now_ms();
+	f->nap_ms = 2;
 	f->buf = malloc(opt.max);
 	f->want = malloc(opt.max);
 	return f->buf && f->want ? 0 : -1;
