@@ -19,6 +19,11 @@
 
 #define BELL_BATCH 64
 
+/* Messages that find no slot: for each channel of the peer an answer, and for
+ * each of ours a CLOSE and, its number being free again, an OPEN.
+ */
+#define CTL_QUEUE_MAX (3 * XWAY_CHANS_MAX)
+
 LIST_HEAD(xway_links);
 DEFINE_MUTEX(xway_links_lock);	/* the list above */
 struct workqueue_struct *xway_link_wq;
@@ -217,6 +222,7 @@ static void ctl_flush(struct xway_link *link)
 			break;
 		list_del(&item->node);
 		kfree(item);
+		link->ctl_queued--;
 		put = true;
 	}
 	if (put)
@@ -232,8 +238,6 @@ static void flush_work_fn(struct work_struct *work)
 
 	mutex_lock(&link->lock);
 	ctl_flush(link);
-	if (list_empty(&link->ctl_queue))
-		queue_work(xway_link_wq, &link->work);
 	mutex_unlock(&link->lock);
 }
 
@@ -242,8 +246,8 @@ static void flush_work_fn(struct work_struct *work)
  * @link: the link, its mutex held
  * @msg: the message, copied
  *
- * Messages arrive in order. One that finds the ring full waits in a queue,
- * which holds at most one message a channel and one answer.
+ * Messages arrive in order. One that finds the ring full waits in a queue; a
+ * peer that asks and asks, and takes no answer, loses the link.
  */
 void xway_link_ctl_send(struct xway_link *link, const struct xway_ctl *msg)
 {
@@ -252,6 +256,11 @@ void xway_link_ctl_send(struct xway_link *link, const struct xway_ctl *msg)
 	lockdep_assert_held(&link->lock);
 	if (!link->view.hdr)
 		return;
+	if (link->ctl_queued >= CTL_QUEUE_MAX) {
+		link_broken(link);
+		return;
+	}
+	link->ctl_queued++;
 	item = kmalloc(sizeof(*item), GFP_KERNEL | __GFP_NOFAIL);
 	item->msg = *msg;
 	list_add_tail(&item->node, &link->ctl_queue);
@@ -272,10 +281,10 @@ static void ctl_run(struct xway_link *link)
 		link_broken(link);
 		return;
 	}
-	/* While our answers find no room the peer's questions wait, so that it
-	 * cannot make the queue grow: it drains first, see ctl_flush().
+	/* Also while our own messages find no room: were both sides to wait for
+	 * the other to take first, neither ever would.
 	 */
-	while (link->ctl_cons != prod && list_empty(&link->ctl_queue)) {
+	while (link->ctl_cons != prod && !READ_ONCE(link->broken)) {
 		/* Copied once; what is checked is what is used. */
 		memcpy(&msg, &link->view.ctl[link->ctl_cons % XWAY_CTLS],
 		       sizeof(msg));
@@ -517,6 +526,7 @@ void xway_link_down(struct xway_link *link, bool dead)
 	virt_mb();
 	if (link->view.hdr && !dead)
 		link->tp->notify(link);
+	link->ctl_queued = 0;
 	list_for_each_entry_safe(item, next, &link->ctl_queue, node) {
 		list_del(&item->node);
 		kfree(item);

@@ -68,6 +68,7 @@ struct xway_link {
 	struct work_struct work;
 	struct delayed_work flush;
 	struct list_head ctl_queue;
+	u32 ctl_queued;
 	u32 ctl_prod;
 	u32 ctl_cons;
 	bool broken;

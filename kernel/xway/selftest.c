@@ -841,6 +841,38 @@ static bool bells(void)
 	return true;
 }
 
+/* With no room for its own messages a side still takes the other's. */
+static bool ctl_both_full(void)
+{
+	struct xway_ctl msg = { .type = XWAY_CTL_OPEN, .from = 1 };
+	u32 i;
+
+	mutex_lock(&link[P]->lock);
+	for (i = 0; i < XWAY_CTLS + 1; i++)
+		xway_link_ctl_send(link[P], &msg);
+	mutex_unlock(&link[P]->lock);
+	EXPECT(link[P]->ctl_queued == 1);
+	mutex_lock(&link[A]->lock);
+	for (i = 0; i < XWAY_CTLS + 1; i++)
+		xway_link_ctl_send(link[A], &msg);
+	mutex_unlock(&link[A]->lock);
+	EXPECT(link[A]->ctl_queued == 1);
+
+	queue_work(xway_link_wq, &link[P]->work);
+	flush_work(&link[P]->work);
+	/* A declining answer to each */
+	EXPECT(link[P]->ctl_cons == XWAY_CTLS && !link[P]->broken);
+	EXPECT(link[P]->ctl_queued == XWAY_CTLS + 1);
+
+	mutex_lock(&link[P]->lock);
+	link[P]->ctl_queued += 3 * XWAY_CHANS_MAX;
+	xway_link_ctl_send(link[P], &msg);
+	link[P]->ctl_queued -= 3 * XWAY_CHANS_MAX;
+	mutex_unlock(&link[P]->lock);
+	EXPECT(link[P]->broken && link[P]->ctl_queued == XWAY_CTLS + 1);
+	return true;
+}
+
 static bool bell_lies(void)
 {
 	u64 before = atomic64_read(&xway_counters[XWAY_N_VIOLATIONS]);
@@ -1114,6 +1146,7 @@ static const struct {
 	{ "close_too_early", close_too_early, HELD },
 	{ "ctl_lies", ctl_lies, HELD },
 	{ "bells", bells, CHANNEL },
+	{ "ctl_both_full", ctl_both_full, UP },
 	{ "bell_lies", bell_lies, UP },
 	{ "rx_walks", rx_walks, READING },
 	{ "rx_after_fin", rx_after_fin, READING },
