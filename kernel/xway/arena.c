@@ -42,6 +42,11 @@ static unsigned int peer_pages_max = 6144;
 module_param_cb(peer_pages_max, &pages_max_ops, &peer_pages_max, 0644);
 MODULE_PARM_DESC(peer_pages_max, "pages that the arena of one peer may have");
 
+u32 xway_peer_pages(void)
+{
+	return READ_ONCE(peer_pages_max);
+}
+
 static int pages_max_set(const char *val, const struct kernel_param *kp)
 {
 	unsigned int max = kp->arg == &peer_pages_max ? XWAY_ARENA_PAGES_MAX :
@@ -213,8 +218,7 @@ static int arena_grow(struct xway_link *link, u32 pages)
 	u32 i;
 	int err = 0;
 
-	if (a->pages + pages > min_t(u32, READ_ONCE(peer_pages_max),
-				     XWAY_ARENA_PAGES_MAX))
+	if (a->pages + pages > xway_peer_pages())
 		return -ENOSPC;
 	if (a->pages + pages > a->slots) {
 		u32 slots = roundup_pow_of_two(a->pages + pages);
@@ -290,6 +294,12 @@ int xway_arena_create(struct xway_link *link)
 	return 0;
 }
 
+static bool arena_has(struct xway_arena *a, u32 pages, unsigned long *nr)
+{
+	*nr = bitmap_find_next_zero_area(a->used, a->pages, 0, pages, 0);
+	return *nr < a->pages && *nr + pages <= a->pages;
+}
+
 /**
  * xway_arena_alloc() - take consecutive page numbers of the own arena
  * @link: the link
@@ -305,10 +315,7 @@ int xway_arena_alloc(struct xway_link *link, u32 pages, u32 *first)
 	int err;
 
 	lockdep_assert_held(&link->lock);
-	for (;;) {
-		nr = bitmap_find_next_zero_area(a->used, a->pages, 0, pages, 0);
-		if (nr < a->pages && nr + pages <= a->pages)
-			break;
+	while (!arena_has(a, pages, &nr)) {
 		err = arena_grow(link, max_t(u32, pages, ARENA_CHUNK));
 		if (err && pages < ARENA_CHUNK)
 			err = arena_grow(link, pages);
@@ -342,11 +349,23 @@ void *xway_arena_addr(struct xway_link *link, u32 nr)
 	return page_address(link->arena.slot[nr].page);
 }
 
-/* Is there plenty left, so that a connection may have a large ring? */
-bool xway_arena_roomy(struct xway_link *link)
+/**
+ * xway_arena_roomy() - is there plenty left, for a large ring?
+ * @link: the link
+ * @pages: pages of that ring
+ *
+ * Arenas never shrink. So what this one has may be used, but it may not grow
+ * for a large ring when not much is left for the links to come.
+ */
+bool xway_arena_roomy(struct xway_link *link, u32 pages)
 {
-	return link->arena.in_use < READ_ONCE(peer_pages_max) / 2 &&
-	       xway_arena_pages_in_use() < READ_ONCE(xway_pages_max) / 3;
+	struct xway_arena *a = &link->arena;
+	unsigned long nr;
+
+	lockdep_assert_held(&link->lock);
+	return a->in_use < xway_peer_pages() / 2 &&
+	       (xway_arena_pages_total() < READ_ONCE(xway_pages_max) / 3 ||
+		arena_has(a, pages, &nr));
 }
 
 /**
@@ -374,8 +393,11 @@ void xway_arena_destroy(struct xway_link *link)
 
 static int view_map(struct xway_link *link, u32 ref, struct xway_mapping *m)
 {
-	int err = link->tp->map(link, ref, m);
+	int err = -ENOSPC;
 
+	/* A peer may show no more than it is shown, and its directories. */
+	if (link->view.mapped < xway_peer_pages() + XWAY_DIRS)
+		err = link->tp->map(link, ref, m);
 	if (!err)
 		link->view.mapped++;
 	return err;

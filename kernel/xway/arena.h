@@ -54,7 +54,7 @@ int xway_arena_alloc(struct xway_link *link, u32 pages, u32 *first);
 void xway_arena_free(struct xway_link *link, u32 first, u32 pages);
 void xway_arena_keep(struct xway_link *link, u32 pages);
 void *xway_arena_addr(struct xway_link *link, u32 nr);
-bool xway_arena_roomy(struct xway_link *link);
+bool xway_arena_roomy(struct xway_link *link, u32 pages);
 void xway_arena_destroy(struct xway_link *link);
 void xway_arena_flush(void);
 
@@ -64,6 +64,7 @@ void xway_view_close(struct xway_link *link);
 
 void xway_arena_limit(unsigned int pages);
 extern unsigned int xway_pages_max;
+u32 xway_peer_pages(void);
 u32 xway_arena_pages_total(void);
 u32 xway_arena_pages_in_use(void);
 u32 xway_arena_unrevoked(void);

@@ -32,20 +32,18 @@ MODULE_PARM_DESC(ring_kib_min, "size of a ring in KiB when pages are scarce");
 static int chan_make(struct xway_conn *conn)
 {
 	struct xway_link *link = conn->link;
-	u32 kib, pages, i;
+	u32 pages, i;
 	int err;
 
 	lockdep_assert_held(&link->lock);
-	kib = xway_arena_roomy(link) ? ring_kib : ring_kib_min;
-again:
-	pages = kib * 1024 / PAGE_SIZE;
-	err = xway_arena_alloc(link, pages, &conn->ring_page);
-	if (err && kib > ring_kib_min) {
-		kib = ring_kib_min;
-		goto again;
+	pages = ring_kib * 1024 / PAGE_SIZE;
+	if (!xway_arena_roomy(link, pages) ||
+	    xway_arena_alloc(link, pages, &conn->ring_page)) {
+		pages = ring_kib_min * 1024 / PAGE_SIZE;
+		err = xway_arena_alloc(link, pages, &conn->ring_page);
+		if (err)
+			return err;
 	}
-	if (err)
-		return err;
 	err = -ENOMEM;
 	conn->tx.pages = kcalloc(pages, sizeof(void *), GFP_KERNEL);
 	if (!conn->tx.pages)
@@ -97,24 +95,25 @@ static int chan_map(struct xway_conn *conn, const struct xway_ctl *msg)
 	shm = xway_view_addr(link, msg->shm_page);
 	if (IS_ERR(shm))
 		return PTR_ERR(shm);
+	if (!xway_rx_charge(conn, msg->ring_pages))
+		return -ENOSPC;
+	conn->rx_pages = msg->ring_pages;
 	pages = kcalloc(msg->ring_pages, sizeof(*pages), GFP_KERNEL);
-	if (!pages)
+	if (!pages) {
+		xway_rx_free(conn);
 		return -ENOMEM;
+	}
 	for (i = 0; i < msg->ring_pages; i++) {
 		const void *addr = xway_view_addr(link, msg->ring_page + i);
 
 		if (IS_ERR(addr)) {
 			kfree(pages);
+			xway_rx_free(conn);
 			return PTR_ERR(addr);
 		}
 		pages[i] = (void *)addr;
 	}
-	if (!xway_rx_charge(msg->ring_pages)) {
-		kfree(pages);
-		return -ENOSPC;
-	}
 	conn->rx.pages = pages;
-	conn->rx_pages = msg->ring_pages;
 	conn->rx.size = msg->ring_pages * PAGE_SIZE;
 	conn->peer_id = msg->from;
 	conn->bell_last = link->bell_prod - XWAY_BELLS - 1;
@@ -167,6 +166,43 @@ void xway_chan_flag(struct xway_conn *conn, u32 flag)
 		xway_link_bell(conn->link, conn->peer_id, &conn->bell_last);
 }
 
+/* The ring may be used now. A socket that was closed meanwhile has no reader. */
+static void chan_flag_open(struct xway_conn *conn)
+{
+	u32 flags = XWAY_CHAN_OPEN;
+
+	/* conn->peer before it: pairs with rx_leave() */
+	smp_mb();
+	if (test_bit(XWAY_F_LEFT, &conn->flags))
+		flags |= XWAY_CHAN_NO_READER;
+	xway_chan_flag(conn, flags);
+}
+
+/*
+ * Making a channel sleeps. From here on a return waits for its end before the
+ * socket is detached: whoever sets RETURN or GONE and then looks at the state
+ * sees it, or is seen here. Return: false if it is too late for a channel.
+ */
+static bool chan_begin(struct xway_conn *conn)
+{
+	if (conn->state != XWAY_CONN_TCP)
+		return false;
+	WRITE_ONCE(conn->state, XWAY_CONN_OPENING);
+	smp_mb();
+	if (!(READ_ONCE(conn->flags) & (BIT(XWAY_F_RETURN) | BIT(XWAY_F_GONE))))
+		return true;
+	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
+	xway_conn_queue(conn);
+	return false;
+}
+
+/* There will be none: a return that waited goes on. */
+static void chan_give_up(struct xway_conn *conn)
+{
+	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
+	xway_conn_queue(conn);
+}
+
 static enum xway_reason errno_reason(int err)
 {
 	return err == -ENOSPC ? XWAY_R_LIMIT : XWAY_R_MEMORY;
@@ -182,12 +218,11 @@ void xway_chan_open(struct xway_conn *conn)
 	mutex_lock(&link->lock);
 	if (link->state != XWAY_LINK_UP) {
 		err = -ENOTCONN;
-	} else if (conn->state == XWAY_CONN_TCP &&
-		   !test_bit(XWAY_F_RETURN, &conn->flags) &&
-		   !test_bit(XWAY_F_GONE, &conn->flags)) {
+	} else if (chan_begin(conn)) {
 		err = chan_make(conn);
-		if (!err) {
-			WRITE_ONCE(conn->state, XWAY_CONN_OPENING);
+		if (err) {
+			chan_give_up(conn);
+		} else {
 			chan_describe(conn, &msg);
 			xway_link_ctl_send(link, &msg);
 		}
@@ -225,23 +260,22 @@ static void ctl_open(struct xway_link *link, const struct xway_ctl *msg)
 	if (!conn)
 		goto decline;
 	why = XWAY_DECLINE_OFF;
-	if (conn->state != XWAY_CONN_TCP ||
-	    test_bit(XWAY_F_RETURN, &conn->flags) ||
-	    test_bit(XWAY_F_GONE, &conn->flags))
-		goto put;
 	/* One channel in a connection's life. */
-	if (test_and_set_bit(XWAY_F_ASKED, &conn->flags))
+	if (test_and_set_bit(XWAY_F_ASKED, &conn->flags) || !chan_begin(conn))
 		goto put;
 	why = XWAY_DECLINE_MEMORY;
 	err = chan_make(conn);
-	if (err)
+	if (err) {
+		chan_give_up(conn);
 		goto put;
+	}
 	err = chan_map(conn, msg);
 	if (err) {
 		chan_free(conn);
+		chan_give_up(conn);
 		goto put;
 	}
-	xway_chan_flag(conn, XWAY_CHAN_OPEN);
+	chan_flag_open(conn);
 	WRITE_ONCE(conn->state, XWAY_CONN_OPEN);
 	WRITE_ONCE(conn->tx.usable, !test_bit(XWAY_F_RETURN, &conn->flags));
 	xway_count(CHANNELS);
@@ -286,7 +320,7 @@ static void ctl_accept(struct xway_conn *conn, const struct xway_ctl *msg)
 		return;
 	}
 	xway_count(CHANNELS);
-	xway_chan_flag(conn, XWAY_CHAN_OPEN);
+	chan_flag_open(conn);
 	WRITE_ONCE(conn->tx.usable, !test_bit(XWAY_F_RETURN, &conn->flags));
 	if (test_bit(XWAY_F_RETURN, &conn->flags) ||
 	    test_bit(XWAY_F_GONE, &conn->flags))
@@ -402,7 +436,8 @@ void xway_chan_close(struct xway_conn *conn)
 	if (conn->state == XWAY_CONN_CLOSING &&
 	    test_and_clear_bit(XWAY_F_GOT_CLOSE, &conn->flags)) {
 		xway_conn_get(conn);
-		if (!queue_rcu_work(xway_conn_wq, &conn->free_work))
+		/* Not behind helpers that wait for a socket's user */
+		if (!queue_rcu_work(xway_link_wq, &conn->free_work))
 			xway_conn_put(conn);
 		WRITE_ONCE(conn->state, XWAY_CONN_TCP);
 	}

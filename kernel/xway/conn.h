@@ -26,6 +26,7 @@ enum {
 	XWAY_F_ASKED,		/* it was asked for once */
 	XWAY_F_RETURN,		/* go back to TCP and let the socket go */
 	XWAY_F_GOT_CLOSE,	/* the peer touches our half no more */
+	XWAY_F_LEFT,		/* the socket is being closed: nobody reads */
 	XWAY_F_GONE,		/* the socket is detached */
 	XWAY_F_BAD,		/* the peer broke the protocol */
 	XWAY_F_RX_CLOSED,	/* nothing more to read from the peer's ring */
@@ -67,7 +68,8 @@ struct xway_tx {
 
 /**
  * struct xway_rx - receiving; under @lock, which is never held while waiting
- * @pages: the peer's ring, or a private copy of it (@spilled)
+ * @pages: the peer's ring, or a private copy of it (@spilled); NULL once read
+ * @charged: pages that count against what one peer may leave here
  * @cons: own index
  * @prod: the peer's index as last read; final once spilled
  * @gen: the stretch that is being read: even TCP, odd ring
@@ -78,6 +80,7 @@ struct xway_tx {
 struct xway_rx {
 	struct mutex lock;	/* what is read next, and reading it */
 	void **pages;
+	u32 charged;
 	u32 size;
 	u32 cons;
 	u32 prod;
@@ -199,8 +202,7 @@ bool xway_rx_low(struct xway_conn *conn, const struct sock *sk);
 void xway_rx_arm(struct xway_conn *conn);
 int xway_rx_spill(struct xway_conn *conn, bool forced);
 void xway_rx_discard(struct xway_conn *conn);
-bool xway_rx_charge(u32 pages);
-void xway_rx_uncharge(u32 pages);
+bool xway_rx_charge(struct xway_conn *conn, u32 pages);
 void xway_rx_free(struct xway_conn *conn);
 
 /* tx.c: where to write */

@@ -50,6 +50,7 @@ struct xway_link {
 	struct xway_arena arena;
 	struct xway_arena_page dir[XWAY_DIRS];
 	struct xway_view view;
+	atomic_t rx_pages;	/* of the peer's rings: mapped, or unread */
 	atomic_t unrevoked;
 	u64 nonce;
 	u64 peer_nonce;

@@ -48,24 +48,27 @@ static int __init xway_init(void)
 	err = xway_proto_init();
 	if (err)
 		goto err_local;
-	err = xway_switch_init();
+	err = xway_netlink_init();
 	if (err)
-		goto err_local;
+		goto err_proto;
 	err = xway_xen_init();
 	if (err)
-		goto err_switch;
-	err = xway_netlink_init();
+		goto err_netlink;
+	/* Last: from here on sockets are held. */
+	err = xway_switch_init();
 	if (err)
 		goto err_xen;
 	return 0;
 
 err_xen:
 	xway_xen_exit();
-err_switch:
-	xway_switch_exit();
+err_netlink:
+	xway_netlink_exit();
+err_proto:
 	xway_proto_exit();
 err_local:
 	xway_local_stop();
+	xway_arena_flush();
 	xway_local_exit();
 err_peer:
 	xway_peer_exit();

@@ -124,6 +124,9 @@ bool xway_restart(void)
 /* Say that nobody reads here any more; then, are there bytes nobody read? */
 static bool rx_leave(struct xway_conn *conn)
 {
+	set_bit(XWAY_F_LEFT, &conn->flags);
+	/* Pairs with chan_flag_open(): one sees the other. */
+	smp_mb__after_atomic();
 	rcu_read_lock();
 	/* Its barrier pairs with the writer's in xway_tx_put(). */
 	if (rcu_access_pointer(conn->peer))

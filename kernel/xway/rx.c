@@ -17,9 +17,6 @@
 #include "link.h"
 #include "trace.h"
 
-/* Pages of the peers' rings that are mapped, or copied out and unread */
-static atomic_t rx_pages_total = ATOMIC_INIT(0);
-
 /* Give room back at least this often, so that the writer works beside us. */
 #define RX_STRETCH 16384u
 
@@ -212,6 +209,8 @@ int xway_rx_ring(struct xway_conn *conn, struct msghdr *msg, size_t len,
 		rx_publish(conn, published);
 	if (!(flags & MSG_PEEK))
 		rx->ring_bytes += done;
+	if (rx->spilled && rx->cons == rx->prod)
+		xway_rx_free(conn);
 	if (!done && len)
 		return -XWAY_AGAIN_FAULT;
 	return done;
@@ -330,41 +329,43 @@ void xway_rx_arm(struct xway_conn *conn)
 	rcu_read_unlock();
 }
 
-/**
- * xway_rx_charge() - may a connection read a ring of this size?
- * @pages: pages of the ring, counted until xway_rx_free()
- *
- * What a peer leaves in a ring is copied out and stays until it is read. A peer
- * that leaves much, again and again, must not get more of our memory that way
- * than pages_max.
- */
-bool xway_rx_charge(u32 pages)
+static void rx_uncharge(struct xway_conn *conn, u32 pages)
 {
-	if (atomic_add_return(pages, &rx_pages_total) <=
-	    READ_ONCE(xway_pages_max))
-		return true;
-	xway_rx_uncharge(pages);
-	return false;
+	conn->rx.charged -= pages;
+	atomic_sub(pages, &conn->link->rx_pages);
 }
 
-void xway_rx_uncharge(u32 pages)
+/**
+ * xway_rx_charge() - may a connection read a ring of this size?
+ * @conn: connection, its link's mutex held
+ * @pages: pages of the ring
+ *
+ * What a peer leaves in a ring is copied out and stays until it is read. A peer
+ * that leaves much, again and again, gets no more of our memory that way than
+ * peer_pages_max. One that is honest, and set up as we are, has no more rings.
+ */
+bool xway_rx_charge(struct xway_conn *conn, u32 pages)
 {
-	atomic_sub(pages, &rx_pages_total);
+	lockdep_assert_held(&conn->link->lock);
+	/* Others only take away. */
+	if (atomic_read(&conn->link->rx_pages) + pages > xway_peer_pages())
+		return false;
+	atomic_add(pages, &conn->link->rx_pages);
+	conn->rx.charged = pages;
+	return true;
 }
 
 void xway_rx_free(struct xway_conn *conn)
 {
 	u32 i;
 
-	if (!conn->rx.pages)
-		return;
-	xway_rx_uncharge(conn->rx_pages);
-	if (conn->rx.spilled)
+	if (conn->rx.spilled && conn->rx.pages)
 		for (i = 0; i < conn->rx_pages; i++)
 			if (conn->rx.pages[i])
 				free_page((unsigned long)conn->rx.pages[i]);
 	kfree(conn->rx.pages);
 	conn->rx.pages = NULL;
+	rx_uncharge(conn, conn->rx.charged);
 }
 
 /* Forget what the ring holds: a peer that broke the rules gets nothing read. */
@@ -394,7 +395,7 @@ int xway_rx_spill(struct xway_conn *conn, bool forced)
 {
 	struct xway_rx *rx = &conn->rx;
 	void **pages;
-	u32 n, at;
+	u32 n, at, copied = 0;
 
 	lockdep_assert_held(&rx->lock);
 	if (rx->spilled || !rx->pages)
@@ -413,9 +414,11 @@ int xway_rx_spill(struct xway_conn *conn, bool forced)
 
 		n = rx->prod - at;
 		from = xway_ring_at(rx->pages, at, rx->size, &n);
-		if (!pages[nr])
+		if (!pages[nr]) {
 			pages[nr] = (void *)__get_free_page(GFP_KERNEL |
 							    __GFP_NOFAIL);
+			copied++;
+		}
 		memcpy(pages[nr] + offset_in_page(from), from, n);
 	}
 	if (rx->prod != rx->cons) {
@@ -425,6 +428,9 @@ int xway_rx_spill(struct xway_conn *conn, bool forced)
 	kfree(rx->pages);
 	rx->pages = pages;
 	WRITE_ONCE(rx->spilled, true);
+	rx_uncharge(conn, rx->charged - copied);
+	if (!copied)
+		xway_rx_free(conn);
 	if (forced && (rx->seen & 1)) {
 		/* The stretch ends where the peer's words end. */
 		rx->cut = true;

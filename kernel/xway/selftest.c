@@ -447,6 +447,7 @@ static bool arena_limits(void)
 {
 	unsigned int max = xway_pages_max;
 	u32 before = xway_arena_pages_total(), left, nr;
+	bool roomy[4];
 	int err[5];
 
 	/* Three pages and their directory */
@@ -467,12 +468,16 @@ static bool arena_limits(void)
 
 	EXPECT(alloc(link[A], XWAY_ARENA_PAGES_MAX, &nr) == -ENOSPC);
 	EXPECT(xway_arena_pages_total() == before + 14);
-	/* What connections use counts, not what is kept for the next ones. */
-	EXPECT(xway_arena_roomy(link[A]));
-	xway_pages_max = 3 * (xway_arena_pages_in_use() + 1);
-	EXPECT(xway_arena_roomy(link[A]));
-	xway_pages_max -= 3;
-	EXPECT(!xway_arena_roomy(link[A]));
+	mutex_lock(&link[A]->lock);
+	roomy[0] = xway_arena_roomy(link[A], 10);
+	xway_pages_max = before + 14;
+	roomy[1] = xway_arena_roomy(link[A], 10);
+	/* It may not grow now, but what it has may be used. */
+	xway_arena_free(link[A], nr, 10);
+	roomy[2] = xway_arena_roomy(link[A], 10);
+	roomy[3] = xway_arena_roomy(link[A], 11);
+	mutex_unlock(&link[A]->lock);
+	EXPECT(roomy[0] && !roomy[1] && roomy[2] && !roomy[3]);
 	return true;
 }
 
@@ -638,25 +643,23 @@ static void ask_anew(void)
 	conn[A]->tx.pages = NULL;
 }
 
-/* What a peer may leave in its rings counts against our limit. */
+/* What a peer may leave in its rings is limited. */
 static bool rings_limit(void)
 {
-	u32 room = xway_pages_max - 3;
 	struct xway_ctl open, msg;
+	atomic_t *charged = &link[A]->rx_pages;
+	u32 most = xway_peer_pages();
 	bool ok;
 
-	EXPECT(!xway_rx_charge(xway_pages_max + 1));
 	EXPECT(ask(&open));
-	EXPECT(xway_rx_charge(room));
+	atomic_set(charged, most - open.ring_pages + 1);
 	ok = declined(&open, XWAY_DECLINE_MEMORY);
-	xway_rx_uncharge(room);
-	EXPECT(ok);
+	EXPECT(ok && atomic_read(charged) == most - open.ring_pages + 1);
 	ask_anew();
+	atomic_set(charged, 0);
 	EXPECT(give(A, &open) && take(A, &msg));
 	EXPECT(msg.type == XWAY_CTL_ACCEPT);
-	EXPECT(!xway_rx_charge(xway_pages_max - open.ring_pages + 1));
-	EXPECT(xway_rx_charge(xway_pages_max - open.ring_pages));
-	xway_rx_uncharge(xway_pages_max - open.ring_pages);
+	EXPECT(atomic_read(charged) == open.ring_pages);
 	return true;
 }
 
@@ -1181,6 +1184,8 @@ static bool nothing_left(u32 pages)
 	EXPECT(!xway_arena_pages_in_use());
 	EXPECT(!fake.shared && !fake.mapped);
 	EXPECT(!xway_conn_count());
+	EXPECT(!link[P] || !atomic_read(&link[P]->rx_pages));
+	EXPECT(!link[A] || !atomic_read(&link[A]->rx_pages));
 	EXPECT(!link[P] || refcount_read(&link[P]->ref) == 1);
 	EXPECT(!link[A] || refcount_read(&link[A]->ref) == 1);
 	return true;
