@@ -188,6 +188,7 @@ static bool chan_begin(struct xway_conn *conn)
 	if (conn->state != XWAY_CONN_TCP)
 		return false;
 	WRITE_ONCE(conn->state, XWAY_CONN_OPENING);
+	/* Pairs with the atomic set_bit() of whoever returns or detaches */
 	smp_mb();
 	if (!(READ_ONCE(conn->flags) & (BIT(XWAY_F_RETURN) | BIT(XWAY_F_GONE))))
 		return true;
