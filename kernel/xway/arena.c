@@ -364,7 +364,7 @@ bool xway_arena_roomy(struct xway_link *link, u32 pages)
 
 	lockdep_assert_held(&link->lock);
 	return a->in_use < xway_peer_pages() / 2 &&
-	       (xway_arena_pages_total() < READ_ONCE(xway_pages_max) / 3 ||
+	       (xway_arena_pages_total() < READ_ONCE(xway_pages_max) * 2 / 3 ||
 		arena_has(a, pages, &nr));
 }
 

@@ -173,7 +173,7 @@ static void chan_flag_open(struct xway_conn *conn)
 
 	/* conn->peer before it: pairs with rx_leave() */
 	smp_mb();
-	if (test_bit(XWAY_F_LEFT, &conn->flags))
+	if (READ_ONCE(conn->flags) & (BIT(XWAY_F_LEFT) | BIT(XWAY_F_GONE)))
 		flags |= XWAY_CHAN_NO_READER;
 	xway_chan_flag(conn, flags);
 }
@@ -304,10 +304,15 @@ static void ctl_accept(struct xway_conn *conn, const struct xway_ctl *msg)
 		xway_conn_bad(conn);
 		return;
 	}
-	/* A connection that is being reset may have no ring any more. */
-	err = -EPROTO;
-	if (!test_bit(XWAY_F_BAD, &conn->flags) &&
-	    xway_conn_mac(conn, true) == msg->mac)
+	/* Who sets these flags may have seen that there is no ring to read, and
+	 * now lets go of our half. Without our OPEN the peer does not use its.
+	 */
+	if (READ_ONCE(conn->flags) & (BIT(XWAY_F_RETURN) | BIT(XWAY_F_GONE) |
+				      BIT(XWAY_F_BAD)))
+		err = -ECANCELED;
+	else if (xway_conn_mac(conn, true) != msg->mac)
+		err = -EPROTO;
+	else
 		err = chan_map(conn, msg);
 	WRITE_ONCE(conn->state, XWAY_CONN_OPEN);
 	if (err) {
@@ -315,8 +320,9 @@ static void ctl_accept(struct xway_conn *conn, const struct xway_ctl *msg)
 		conn->peer_id = msg->from;
 		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
 		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
-		xway_conn_return(conn, err == -EPROTO ? XWAY_R_PROOF :
-						      errno_reason(err));
+		if (err != -ECANCELED)
+			xway_conn_return(conn, err == -EPROTO ?
+					 XWAY_R_PROOF : errno_reason(err));
 		xway_conn_queue(conn);
 		return;
 	}
@@ -373,8 +379,9 @@ bool xway_chan_ctl(struct xway_link *link, const struct xway_ctl *msg)
 		return true;
 	}
 	conn = xa_load(&link->chans, msg->chan);
+	/* A peer that is late at the end of a link breaks no rule. */
 	if (!conn)
-		return false;
+		return link->state == XWAY_LINK_CLOSING;
 	xway_conn_get(conn);
 	switch (msg->type) {
 	case XWAY_CTL_ACCEPT:
@@ -431,6 +438,9 @@ void xway_chan_close(struct xway_conn *conn)
 		WRITE_ONCE(conn->state, XWAY_CONN_CLOSING);
 		mutex_unlock(&link->lock);
 		synchronize_rcu_expedited();
+		/* The peer uses its pages again; nobody reads them here. */
+		if (gone)
+			xway_rx_discard(conn);
 		mutex_lock(&link->lock);
 		ctl_reply(link, XWAY_CTL_CLOSE, conn->peer_id, 0);
 	}

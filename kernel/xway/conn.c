@@ -405,6 +405,8 @@ static struct sock *conn_hold_sk(struct xway_conn *conn)
  */
 static void conn_do_return(struct xway_conn *conn, struct sock *sk)
 {
+	enum xway_conn_state state;
+
 	lock_sock(sk);
 	if (conn->sk != sk) {
 		release_sock(sk);
@@ -424,8 +426,9 @@ static void conn_do_return(struct xway_conn *conn, struct sock *sk)
 	while (xway_rx_advance(conn, sk))
 		;
 	/* While OPENING the peer may still make a channel: wait for it. */
-	if (xway_rx_done(conn) && conn->state != XWAY_CONN_OPEN &&
-	    conn->state != XWAY_CONN_OPENING)
+	state = READ_ONCE(conn->state);
+	if (xway_rx_done(conn) && state != XWAY_CONN_OPEN &&
+	    state != XWAY_CONN_OPENING)
 		xway_switch_detach(conn, sk);
 	release_sock(sk);
 }

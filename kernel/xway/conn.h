@@ -15,7 +15,7 @@ struct xway_link;
 
 enum xway_conn_state {
 	XWAY_CONN_TCP,		/* no channel */
-	XWAY_CONN_OPENING,	/* passive side: OPEN sent */
+	XWAY_CONN_OPENING,	/* being made; passive side: OPEN sent, too */
 	XWAY_CONN_OPEN,		/* a channel */
 	XWAY_CONN_CLOSING,	/* CLOSE sent */
 };

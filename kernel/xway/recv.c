@@ -284,7 +284,7 @@ static void rx_rearm(struct xway_conn *conn, struct sock *sk)
 static void rx_finish(struct xway_conn *conn, struct sock *sk)
 {
 	if (!test_bit(XWAY_F_RETURN, &conn->flags) ||
-	    conn->state != XWAY_CONN_TCP || !xway_rx_done(conn))
+	    READ_ONCE(conn->state) != XWAY_CONN_TCP || !xway_rx_done(conn))
 		return;
 	lock_sock(sk);
 	if (conn->sk == sk)

@@ -1217,8 +1217,9 @@ static bool test(bool (*run)(void), enum level level)
 			xway_peer_del_link(link[i]);
 			xway_link_down(link[i], true);
 		}
-	flush_workqueue(xway_link_wq);
 	flush_workqueue(xway_conn_wq);
+	rcu_barrier();	/* what that queued for after a grace period */
+	flush_workqueue(xway_link_wq);
 	let_go();
 	xway_arena_flush();
 	ok = nothing_left(pages) && ok;
