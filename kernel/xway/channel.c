@@ -187,6 +187,10 @@ static bool chan_begin(struct xway_conn *conn)
 {
 	if (conn->state != XWAY_CONN_TCP)
 		return false;
+	spin_lock_bh(&conn->lock);
+	if (conn->sk && xway_conn_taken(conn, conn->sk))
+		xway_conn_return(conn, XWAY_R_KERNEL);
+	spin_unlock_bh(&conn->lock);
 	WRITE_ONCE(conn->state, XWAY_CONN_OPENING);
 	/* Pairs with the atomic set_bit() of whoever returns or detaches */
 	smp_mb();

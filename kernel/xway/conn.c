@@ -23,6 +23,9 @@
 #define WORTH_OPS 4
 #define WORTH_BYTES 32768
 
+/* Jiffies after which a return that could not end is tried again */
+#define RETRY (HZ / 10)
+
 #define CONN_HASH_BITS 12
 
 LIST_HEAD(xway_conns);
@@ -124,7 +127,7 @@ struct xway_conn *xway_conn_create(struct sock *sk, struct xway_link *link,
 	refcount_set(&conn->ref, 1);
 	spin_lock_init(&conn->lock);
 	mutex_init(&conn->rx.lock);
-	INIT_WORK(&conn->work, conn_work);
+	INIT_DELAYED_WORK(&conn->work, conn_work);
 	INIT_RCU_WORK(&conn->free_work, xway_chan_free_work);
 	INIT_HLIST_NODE(&conn->hash);
 	conn->sk = sk;
@@ -234,7 +237,15 @@ struct xway_conn *xway_conn_find(struct xway_link *link,
 void xway_conn_queue(struct xway_conn *conn)
 {
 	xway_conn_get(conn);
-	if (!queue_work(xway_conn_wq, &conn->work))
+	if (mod_delayed_work(xway_conn_wq, &conn->work, 0))
+		xway_conn_put(conn);
+}
+
+/* Once more, later, unless somebody asks for it before. */
+static void conn_retry(struct xway_conn *conn)
+{
+	xway_conn_get(conn);
+	if (!queue_delayed_work(xway_conn_wq, &conn->work, RETRY))
 		xway_conn_put(conn);
 }
 
@@ -328,11 +339,10 @@ void xway_conn_event(struct xway_conn *conn)
 			   gen != conn->rx.notified_gen)) {
 			conn->rx.notified = prod;
 			conn->rx.notified_gen = gen;
-			/* A user inside the kernel would read past our hooks. */
-			if (READ_ONCE(sk->sk_data_ready) == conn->data_ready)
-				conn->data_ready(sk);
-			else
+			if (xway_conn_taken(conn, sk))
 				xway_conn_return(conn, XWAY_R_KERNEL);
+			else
+				conn->data_ready(sk);
 		}
 		if (sk) {
 			/* sk_socket stays while its callback lock is held. */
@@ -399,9 +409,8 @@ static struct sock *conn_hold_sk(struct xway_conn *conn)
 }
 
 /*
- * Sending goes back to TCP, the rest of the peer's ring is copied out once the
- * peer sends by TCP too, and the socket goes as soon as its reader needs us no
- * more.
+ * Sending goes back to TCP. Once the peer sends by TCP too, the rest of its ring
+ * is copied out and put into TCP's queue, and the socket goes.
  */
 static void conn_do_return(struct xway_conn *conn, struct sock *sk)
 {
@@ -427,8 +436,8 @@ static void conn_do_return(struct xway_conn *conn, struct sock *sk)
 		;
 	/* While OPENING the peer may still make a channel: wait for it. */
 	state = READ_ONCE(conn->state);
-	if (xway_rx_done(conn) && state != XWAY_CONN_OPEN &&
-	    state != XWAY_CONN_OPENING)
+	if (state != XWAY_CONN_OPEN && state != XWAY_CONN_OPENING &&
+	    (xway_rx_done(conn) || xway_rx_requeue(conn, sk)))
 		xway_switch_detach(conn, sk);
 	release_sock(sk);
 }
@@ -446,7 +455,8 @@ static void conn_abort(struct xway_conn *conn, struct sock *sk)
 
 static void conn_work(struct work_struct *work)
 {
-	struct xway_conn *conn = container_of(work, struct xway_conn, work);
+	struct xway_conn *conn = container_of(to_delayed_work(work),
+					      struct xway_conn, work);
 	const struct xway_chan_shm *peer;
 	struct sock *sk;
 
@@ -488,8 +498,12 @@ static void conn_work(struct work_struct *work)
 	xway_chan_close(conn);
 	if (sk && test_bit(XWAY_F_RETURN, &conn->flags) &&
 	    conn->state != XWAY_CONN_OPEN && READ_ONCE(conn->sk) == sk &&
-	    !test_bit(XWAY_F_BAD, &conn->flags))
+	    !test_bit(XWAY_F_BAD, &conn->flags)) {
 		conn_do_return(conn, sk);
+		/* Bytes from before the ring's are under way, or no memory. */
+		if (READ_ONCE(conn->sk) == sk && conn->rx.spilled)
+			conn_retry(conn);
+	}
 	mutex_unlock(&conn->rx.lock);
 	xway_conn_wake(conn);
 	if (sk)

@@ -139,7 +139,7 @@ struct xway_conn {
 	struct xway_tuple tuple;
 	struct hlist_node hash;
 	struct list_head all;
-	struct work_struct work;
+	struct delayed_work work;
 	struct rcu_work free_work;
 };
 
@@ -181,6 +181,13 @@ static inline void xway_conn_put(struct xway_conn *conn)
 		xway_conn_free(conn);
 }
 
+/* Has a user inside the kernel taken the socket? It reads past our hooks. */
+static inline bool xway_conn_taken(const struct xway_conn *conn,
+				   const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_data_ready) != conn->data_ready;
+}
+
 /* Helper and cleaner. A connection's work may wait for its socket's user, whose
  * page faults may never end; links have a queue of their own.
  */
@@ -204,6 +211,9 @@ int xway_rx_spill(struct xway_conn *conn, bool forced);
 void xway_rx_discard(struct xway_conn *conn);
 bool xway_rx_charge(struct xway_conn *conn, u32 pages);
 void xway_rx_free(struct xway_conn *conn);
+
+/* requeue.c */
+bool xway_rx_requeue(struct xway_conn *conn, struct sock *sk);
 
 /* tx.c: where to write */
 bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk);

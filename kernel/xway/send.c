@@ -27,7 +27,8 @@ bool xway_stream_memory_free(const struct sock *sk, int wake)
 }
 
 /* What the ring does not carry, this connection carries by TCP from now on. */
-static enum xway_reason tx_refusal(const struct sock *sk,
+static enum xway_reason tx_refusal(const struct xway_conn *conn,
+				   const struct sock *sk,
 				   const struct msghdr *msg)
 {
 	if (msg->msg_flags & MSG_OOB)
@@ -39,6 +40,9 @@ static enum xway_reason tx_refusal(const struct sock *sk,
 		return XWAY_R_TIMESTAMP;
 	if (tcp_sk(sk)->repair)
 		return XWAY_R_REPAIR;
+	/* What the peer answers must come by TCP. */
+	if (xway_conn_taken(conn, sk))
+		return XWAY_R_KERNEL;
 	return XWAY_R_NONE;
 }
 
@@ -95,7 +99,7 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 {
 	long timeo = sock_sndtimeo(sk, msg->msg_flags & MSG_DONTWAIT);
 	unsigned int flags = msg->msg_flags;
-	enum xway_reason why = tx_refusal(sk, msg);
+	enum xway_reason why = tx_refusal(conn, sk, msg);
 	int copied = 0, ret;
 
 	if (unlikely(why != XWAY_R_NONE)) {
