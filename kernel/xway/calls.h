@@ -37,5 +37,7 @@ int xway_read_sock(struct sock *sk, read_descriptor_t *desc,
 int xway_read_skb(struct sock *sk, skb_read_actor_t actor);
 int xway_set_rcvlowat(struct sock *sk, int val);
 int xway_set_peek_off(struct sock *sk, int val);
+int xway_mmap(struct file *file, struct socket *sock,
+	      struct vm_area_struct *vma);
 
 #endif /* _XWAY_CALLS_H */

@@ -228,7 +228,7 @@ static int ops_fill(int f, int family)
 	sock_release(sock);
 	ops[f] = *base_ops[f];
 	xway_ops_compat(&ops[f]);
-	ops[f].mmap = sock_no_mmap;
+	ops[f].mmap = xway_mmap;
 	ops[f].peek_len = xway_peek_len;
 	ops[f].read_sock = xway_read_sock;
 	ops[f].read_skb = xway_read_skb;

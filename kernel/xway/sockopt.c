@@ -96,7 +96,35 @@ static int info_fill(struct xway_conn *conn, char __user *optval,
 #undef AT
 }
 
-/* Zero-copy receive would read TCP's bytes past ours. */
+/* What TCP answers when no page can be mapped: all is left to recv(). */
+static int zerocopy_none(struct xway_conn *conn, struct sock *sk,
+			 char __user *optval, int __user *optlen)
+{
+	struct tcp_zerocopy_receive zc = {};
+	int len;
+
+	if (get_user(len, optlen))
+		return -EFAULT;
+	if (len < (int)offsetofend(struct tcp_zerocopy_receive, length))
+		return -EINVAL;
+	len = min_t(int, len, sizeof(zc));
+	if (copy_from_user(&zc, optval, len))
+		return -EFAULT;
+	mutex_lock(&conn->rx.lock);
+	xway_rx_update(conn);
+	zc.recv_skip_hint = xway_rx_avail(conn);
+	mutex_unlock(&conn->rx.lock);
+	if (!zc.recv_skip_hint && sock_flag(sk, SOCK_DONE))
+		return -EIO;
+	zc.length = 0;
+	zc.inq = zc.recv_skip_hint;
+	zc.err = 0;
+	zc.copybuf_len = 0;
+	return put_user(len, optlen) ?:
+	       copy_to_user(optval, &zc, len) ? -EFAULT : 0;
+}
+
+/* Zero-copy receive would read TCP's bytes past ours: bring it back first. */
 int xway_getsockopt(struct sock *sk, int level, int optname,
 		    char __user *optval, int __user *optlen)
 {
@@ -105,9 +133,9 @@ int xway_getsockopt(struct sock *sk, int level, int optname,
 
 	if (conn && level == SOL_TCP && optname == TCP_ZEROCOPY_RECEIVE &&
 	    conn_give_back(conn, XWAY_R_ZEROCOPY)) {
+		ret = zerocopy_none(conn, sk, optval, optlen);
 		xway_conn_put(conn);
-		/* As TCP says without a mapping, which we refuse to make. */
-		return -EINVAL;
+		return ret;
 	}
 	/* The upper-layer protocol is ours, and the program asked for none. */
 	if (conn && level == SOL_TCP && optname == TCP_ULP) {
@@ -210,4 +238,20 @@ int xway_set_peek_off(struct sock *sk, int val)
 		xway_conn_put(conn);
 	}
 	return xway_base_ops(sk)->set_peek_off(sk, val);
+}
+
+/*
+ * For zero-copy receive, which only TCP has. Mapping is no more than a mark on
+ * the area, so nobody need wait here, where the address space is locked.
+ */
+int xway_mmap(struct file *file, struct socket *sock,
+	      struct vm_area_struct *vma)
+{
+	struct xway_conn *conn = xway_switch_conn(sock->sk);
+
+	if (conn) {
+		xway_conn_return(conn, XWAY_R_ZEROCOPY);
+		xway_conn_put(conn);
+	}
+	return xway_base_ops(sock->sk)->mmap(file, sock, vma);
 }

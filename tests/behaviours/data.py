@@ -3,6 +3,7 @@
 import array
 import ctypes
 import fcntl
+import mmap
 import os
 import signal
 import socket
@@ -17,12 +18,14 @@ from tools import (
     SO_PEEK_OFF,
     SO_ZEROCOPY,
     SOON,
+    TCP_ZEROCOPY_RECEIVE,
     arrived,
     behaviour,
     c,
     exactly,
     keep,
     later,
+    libc,
     outcome,
     pair,
     pattern,
@@ -325,6 +328,31 @@ def zero_copy_unasked() -> None:
     a, b = pair()
     say(a.send(b"z" * 10000, MSG_ZEROCOPY), exactly(b, 10000) == b"z" * 10000)
     say(outcome(a.recvmsg, 10, 100, socket.MSG_ERRQUEUE))
+
+
+@behaviour
+def zero_copy_receive() -> None:
+    """Pages that cannot be mapped are left to recv(), module or not: the sum counts."""
+    a, b = pair()
+    say(outcome(mmap.mmap, b.fileno(), 65536, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE))
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    area = libc.mmap(None, 65536, mmap.PROT_READ, mmap.MAP_SHARED, b.fileno(), 0)
+    say(area != ctypes.c_void_p(-1).value)
+    a.sendall(b"m" * 100000)
+    got = 0
+    while got < 100000:
+        polled(b, "IN")
+        asked = ctypes.create_string_buffer(struct.pack("=QIIIi", area, 65536, 0, 0, 0), 24)
+        length = ctypes.c_int(24)
+        assert not libc.getsockopt(
+            b.fileno(), socket.IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE, asked, ctypes.byref(length)
+        )
+        _, mapped, rest, _, _ = struct.unpack("=QIIIi", asked.raw)
+        assert ctypes.string_at(area, mapped) == b"m" * mapped
+        got += mapped + (len(b.recv(rest)) if rest else 0)
+    say(got)
+    libc.munmap(ctypes.c_void_p(area), 65536)
 
 
 @behaviour

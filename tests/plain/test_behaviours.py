@@ -36,6 +36,7 @@ LEAVES = {
     "urgent_inline": "ring, urgent-data",
     "urgent_signal": "ring, urgent-data",
     "zero_copy": "ring, zero-copy",
+    "zero_copy_receive": "ring, zero-copy",
 }
 BY_KERNEL = {"6.1": {"peek_offset": "ring"}}  # it has none for TCP
 
