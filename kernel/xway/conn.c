@@ -8,6 +8,7 @@
  */
 #include <linux/delay.h>
 #include <linux/jhash.h>
+#include <linux/sched/mm.h>
 #include <linux/siphash.h>
 #include <linux/slab.h>
 #include <net/tcp.h>
@@ -244,6 +245,7 @@ void xway_conn_queue(struct xway_conn *conn)
 /* Once more, later, unless somebody asks for it before. */
 static void conn_retry(struct xway_conn *conn)
 {
+	set_bit(XWAY_F_RETRY, &conn->flags);
 	xway_conn_get(conn);
 	if (!queue_delayed_work(xway_conn_wq, &conn->work, RETRY))
 		xway_conn_put(conn);
@@ -408,6 +410,17 @@ static struct sock *conn_hold_sk(struct xway_conn *conn)
 	return sk;
 }
 
+/* Reset the connection, whose socket may be another connection's by now. */
+static void conn_abort(struct xway_conn *conn, struct sock *sk)
+{
+	if (READ_ONCE(conn->sk) == sk)
+		tcp_abort(sk, ECONNRESET);
+	lock_sock(sk);
+	if (conn->sk == sk)
+		xway_tx_drop(conn);
+	release_sock(sk);
+}
+
 /*
  * Sending goes back to TCP. Once the peer sends by TCP too, the rest of its ring
  * is copied out and put into TCP's queue, and the socket goes.
@@ -415,6 +428,7 @@ static struct sock *conn_hold_sk(struct xway_conn *conn)
 static void conn_do_return(struct xway_conn *conn, struct sock *sk)
 {
 	enum xway_conn_state state;
+	int err;
 
 	lock_sock(sk);
 	if (conn->sk != sk) {
@@ -434,29 +448,28 @@ static void conn_do_return(struct xway_conn *conn, struct sock *sk)
 	}
 	while (xway_rx_advance(conn, sk))
 		;
+	err = xway_rx_requeue(conn, sk);
+	if (err == -EILSEQ)
+		xway_rx_discard(conn);
 	/* While OPENING the peer may still make a channel: wait for it. */
 	state = READ_ONCE(conn->state);
-	if (state != XWAY_CONN_OPEN && state != XWAY_CONN_OPENING &&
-	    (xway_rx_done(conn) || xway_rx_requeue(conn, sk)))
+	if (!err && state != XWAY_CONN_OPEN && state != XWAY_CONN_OPENING &&
+	    !test_bit(XWAY_F_BAD, &conn->flags))
 		xway_switch_detach(conn, sk);
 	release_sock(sk);
-}
-
-/* Reset the connection, whose socket may be another connection's by now. */
-static void conn_abort(struct xway_conn *conn, struct sock *sk)
-{
-	if (READ_ONCE(conn->sk) == sk)
-		tcp_abort(sk, ECONNRESET);
-	lock_sock(sk);
-	if (conn->sk == sk)
-		xway_tx_drop(conn);
-	release_sock(sk);
+	if (err == -EILSEQ)
+		conn_abort(conn, sk);
 }
 
 static void conn_work(struct work_struct *work)
 {
 	struct xway_conn *conn = container_of(to_delayed_work(work),
 					      struct xway_conn, work);
+	/* This may be the connection that reclaim would write by. */
+	unsigned int noio = memalloc_noio_save();
+	bool again = test_and_clear_bit(XWAY_F_RETRY, &conn->flags);
+	unsigned long flags = READ_ONCE(conn->flags);
+	enum xway_conn_state state = conn->state;
 	const struct xway_chan_shm *peer;
 	struct sock *sk;
 
@@ -500,15 +513,18 @@ static void conn_work(struct work_struct *work)
 	    conn->state != XWAY_CONN_OPEN && READ_ONCE(conn->sk) == sk &&
 	    !test_bit(XWAY_F_BAD, &conn->flags)) {
 		conn_do_return(conn, sk);
-		/* Bytes from before the ring's are under way, or no memory. */
-		if (READ_ONCE(conn->sk) == sk && conn->rx.spilled)
-			conn_retry(conn);
 	}
+	if (!again || flags != READ_ONCE(conn->flags) || state != conn->state)
+		xway_conn_wake(conn);
+	/* Bytes from before the ring's are under way, or no memory. */
+	if (sk && READ_ONCE(conn->sk) == sk && conn->rx.spilled &&
+	    test_bit(XWAY_F_RETURN, &conn->flags) && !xway_rx_done(conn))
+		conn_retry(conn);
 	mutex_unlock(&conn->rx.lock);
-	xway_conn_wake(conn);
 	if (sk)
 		sock_put(sk);
 	xway_conn_put(conn);
+	memalloc_noio_restore(noio);
 }
 
 /**
@@ -529,6 +545,7 @@ void xway_conn_closed(struct xway_conn *conn)
  */
 static void conn_orphaned(struct xway_conn *conn)
 {
+	unsigned int noio = memalloc_noio_save();
 	struct xway_link *link = conn->link;
 	bool had, lossy = false;
 	struct sock *sk;
@@ -560,6 +577,7 @@ static void conn_orphaned(struct xway_conn *conn)
 	mutex_unlock(&conn->rx.lock);
 	if (sk)
 		sock_put(sk);
+	memalloc_noio_restore(noio);
 }
 
 /* A connection of this link, with a reference; or NULL if none is left. */

@@ -31,6 +31,7 @@ enum {
 	XWAY_F_BAD,		/* the peer broke the protocol */
 	XWAY_F_RX_CLOSED,	/* nothing more to read from the peer's ring */
 	XWAY_F_TX_CLOSED,	/* nothing more is put into our ring */
+	XWAY_F_RETRY,		/* the helper looks again by itself */
 };
 
 /**
@@ -213,7 +214,7 @@ bool xway_rx_charge(struct xway_conn *conn, u32 pages);
 void xway_rx_free(struct xway_conn *conn);
 
 /* requeue.c */
-bool xway_rx_requeue(struct xway_conn *conn, struct sock *sk);
+int xway_rx_requeue(struct xway_conn *conn, struct sock *sk);
 
 /* tx.c: where to write */
 bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk);

@@ -69,11 +69,13 @@ static int rx_base(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 static u32 rx_unread(struct xway_conn *conn, const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u32 n = READ_ONCE(tp->rcv_nxt) - READ_ONCE(tp->copied_seq);
+	u32 n;
 
+	/* Bytes move from the ring to TCP under it. */
+	mutex_lock(&conn->rx.lock);
+	n = READ_ONCE(tp->rcv_nxt) - READ_ONCE(tp->copied_seq);
 	if (n && (sk->sk_shutdown & RCV_SHUTDOWN) && !sock_flag(sk, SOCK_DONE))
 		n--;
-	mutex_lock(&conn->rx.lock);
 	n += xway_rx_avail(conn);
 	mutex_unlock(&conn->rx.lock);
 	return n;

@@ -6,7 +6,8 @@
  * They go into TCP's receive queue, to their place in the stream. To make room
  * for them the sequence numbers of what is unread before them are lowered. That
  * is safe: TCP compares copied_seq and the numbers of queued buffers with each
- * other and with rcv_nxt, and never sends them.
+ * other and with rcv_nxt, and never sends them. A buffer may begin before the
+ * place at which it is read, as after a retransmission.
  */
 #include <linux/skbuff.h>
 #include <net/tcp.h>
@@ -41,42 +42,26 @@ static struct sk_buff *skb_of_ring(struct xway_rx *rx, struct sock *sk, u32 at)
 	return skb;
 }
 
-/* TCP has joined what came before @seq and after it in one buffer: cut it. */
+/*
+ * TCP has joined unread bytes from before @seq and from after it in one buffer.
+ * Return: a second one behind it, for those after; NULL without memory.
+ */
 static struct sk_buff *skb_cut(struct sock *sk, struct sk_buff *skb, u32 seq)
 {
-	u32 off = seq - TCP_SKB_CB(skb)->seq, len = skb->len - off, at = off;
-	struct sk_buff *tail;
-	int err, i;
+	struct sk_buff *tail = skb_clone(skb, GFP_KERNEL);
 
-	tail = alloc_skb_with_frags(0, len, PAGE_ALLOC_COSTLY_ORDER, &err,
-				    GFP_KERNEL);
 	if (!tail)
 		return NULL;
-	tail->len = len;
-	tail->data_len = len;
-	for (i = 0; i < skb_shinfo(tail)->nr_frags; i++) {
-		const skb_frag_t *frag = &skb_shinfo(tail)->frags[i];
-
-		if (skb_copy_bits(skb, at, skb_frag_address(frag),
-				  skb_frag_size(frag)))
-			goto fail;
-		at += skb_frag_size(frag);
-	}
 	if (!sk_rmem_schedule(sk, tail, tail->truesize) ||
-	    pskb_trim(skb, off))
-		goto fail;
+	    pskb_trim(skb, seq - TCP_SKB_CB(skb)->seq)) {
+		kfree_skb(tail);
+		return NULL;
+	}
 	skb_set_owner_r(tail, sk);
-	tail->ip_summed = CHECKSUM_UNNECESSARY;
-	TCP_SKB_CB(tail)->seq = seq;
-	TCP_SKB_CB(tail)->end_seq = TCP_SKB_CB(skb)->end_seq;
-	TCP_SKB_CB(tail)->tcp_flags = TCP_SKB_CB(skb)->tcp_flags;
 	TCP_SKB_CB(skb)->end_seq = seq;
 	TCP_SKB_CB(skb)->tcp_flags &= ~TCPHDR_FIN;
 	__skb_queue_after(&sk->sk_receive_queue, skb, tail);
 	return tail;
-fail:
-	kfree_skb(tail);
-	return NULL;
 }
 
 /*
@@ -85,57 +70,45 @@ fail:
  */
 static struct sk_buff *place_of(struct sock *sk, u32 seq)
 {
+	u32 unread = tcp_sk(sk)->copied_seq;
 	struct sk_buff *skb;
 
 	skb_queue_walk(&sk->sk_receive_queue, skb) {
-		if (!before(TCP_SKB_CB(skb)->seq, seq))
+		if (!before(TCP_SKB_CB(skb)->seq, seq) || !after(seq, unread))
 			return skb;
 		if (after(TCP_SKB_CB(skb)->end_seq, seq))
 			return skb_cut(sk, skb, seq);
+		unread = TCP_SKB_CB(skb)->end_seq;
 	}
 	return (struct sk_buff *)&sk->sk_receive_queue;
 }
 
-/**
- * xway_rx_requeue() - put what was copied out of the ring into TCP's queue
- * @conn: connection whose peer sends by TCP, its rx.lock held
- * @sk: its socket, locked
- *
- * Return: true if nothing but TCP's queue holds bytes now. False, and the caller
- * tries again, if bytes from before them are still under way or memory is short.
- * May sleep.
- */
-bool xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
+static bool ring_buffers(struct xway_rx *rx, struct sock *sk,
+			 struct sk_buff_head *list)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-	struct xway_rx *rx = &conn->rx;
-	u32 seq = tp->copied_seq, total = 0;
-	struct sk_buff *skb, *next;
-	struct sk_buff_head ring;
+	struct sk_buff *skb;
+	u32 at;
 
-	lockdep_assert_held(&rx->lock);
-	sock_owned_by_me(sk);
-	if (!rx->spilled || !rx->pages || (rx->seen & 1))
-		return false;
-	if (!(rx->gen & 1))	/* bytes of TCP are unread before them */
-		seq = rx->mark[(rx->gen + 1) & 1].seq;
-	if (after(seq, tp->rcv_nxt) ||
-	    (tp->urg_data && before(tp->urg_seq, seq)))
-		return false;
-	next = place_of(sk, seq);
-	if (!next)
-		return false;
-
-	__skb_queue_head_init(&ring);
-	while (total != rx->prod - rx->cons) {
-		skb = skb_of_ring(rx, sk, rx->cons + total);
+	__skb_queue_head_init(list);
+	for (at = rx->cons; at != rx->prod; at += skb->len) {
+		skb = skb_of_ring(rx, sk, at);
 		if (!skb) {
-			__skb_queue_purge(&ring);
+			__skb_queue_purge(list);
 			return false;
 		}
-		__skb_queue_tail(&ring, skb);
-		total += skb->len;
+		__skb_queue_tail(list, skb);
 	}
+	return true;
+}
+
+/*
+ * Put @list, which holds @total bytes, before @next, so that they end at @seq,
+ * with or without the FIN that was there.
+ */
+static void insert(struct sock *sk, struct sk_buff_head *list, u32 total,
+		   struct sk_buff *next, u32 seq, bool fin)
+{
+	struct sk_buff *skb;
 
 	skb_queue_walk(&sk->sk_receive_queue, skb) {
 		if (skb == next)
@@ -144,24 +117,94 @@ bool xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 		TCP_SKB_CB(skb)->end_seq -= total;
 	}
 	seq -= total;
-	while ((skb = __skb_dequeue(&ring))) {
+	while ((skb = __skb_dequeue(list))) {
 		TCP_SKB_CB(skb)->seq = seq;
 		seq += skb->len;
 		TCP_SKB_CB(skb)->end_seq = seq;
+		if (fin && skb_queue_empty(list)) {
+			TCP_SKB_CB(skb)->tcp_flags |= TCPHDR_FIN;
+			TCP_SKB_CB(skb)->end_seq++;
+		}
 		__skb_queue_before(&sk->sk_receive_queue, next, skb);
 	}
-	WRITE_ONCE(tp->copied_seq, tp->copied_seq - total);
-	/* Measures how fast the program reads: starts anew. */
-	tp->rcvq_space.seq = tp->copied_seq;
+}
 
-	rx->ring_bytes += total;
+/* Nothing of the ring is left to be read. */
+static int requeue_end(struct xway_rx *rx)
+{
 	WRITE_ONCE(rx->cons, rx->prod);
 	WRITE_ONCE(rx->gen, rx->seen);
+	return 0;
+}
+
+/**
+ * xway_rx_requeue() - put what was copied out of the ring into TCP's queue
+ * @conn: connection whose peer sends by TCP, its rx.lock held
+ * @sk: its socket, locked
+ *
+ * Return: 0 if nothing but TCP's queue holds bytes now; -EAGAIN if bytes from
+ * before the ring's are under way, or memory is short; -EILSEQ if a user inside
+ * the kernel has read on past their place: only a reset is honest. May sleep.
+ */
+int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct xway_rx *rx = &conn->rx;
+	/* Where the ring stretch began: a stretch of TCP is the last seen. */
+	u32 seq = rx->mark[1].seq, total = rx->prod - rx->cons;
+	struct sk_buff_head list;
+	struct sk_buff *next;
+	bool fin;
+
+	lockdep_assert_held(&rx->lock);
+	sock_owned_by_me(sk);
+	if (xway_rx_done(conn))
+		return 0;
+	if (!rx->spilled || (rx->seen & 1) ||
+	    test_bit(XWAY_F_BAD, &conn->flags))
+		return -EAGAIN;
+	if (rx->mark[0].idx != rx->prod ||
+	    (!(rx->gen & 1) && rx->mark[1].idx != rx->cons)) {
+		xway_conn_bad(conn);
+		return -EAGAIN;
+	}
+	if (!total) {
+		xway_rx_free(conn);
+		return requeue_end(rx);
+	}
+	/* The reader may have taken the FIN with the last byte before it. */
+	fin = sock_flag(sk, SOCK_DONE) && tp->copied_seq == tp->rcv_nxt &&
+	      tp->copied_seq == seq + 1;
+	if (after(tp->copied_seq, seq + fin))
+		return -EILSEQ;
+	if (after(seq, tp->rcv_nxt)) {
+		if (sk->sk_state != TCP_CLOSE)
+			return -EAGAIN;
+		/* They will never come, and what follows them is lost too. */
+		xway_rx_free(conn);
+		return requeue_end(rx);
+	}
+	if (tp->urg_data && before(tp->urg_seq, seq))
+		return -EAGAIN;
+	next = place_of(sk, seq);
+	if (!next || !ring_buffers(rx, sk, &list))
+		return -EAGAIN;
+
+	insert(sk, &list, total, next, seq, fin);
+	WRITE_ONCE(tp->copied_seq, tp->copied_seq - total - fin);
+	/* Measures how fast the program reads: starts anew. */
+	tp->rcvq_space.seq = tp->copied_seq;
+	/* More than TCP would have let come: what comes must find room. */
+	if (atomic_read(&sk->sk_rmem_alloc) > sk->sk_rcvbuf)
+		WRITE_ONCE(sk->sk_rcvbuf, atomic_read(&sk->sk_rmem_alloc));
+
+	rx->ring_bytes += total;
 	xway_rx_free(conn);
+	requeue_end(rx);
 	if (xway_conn_taken(conn, sk)) {
 		local_bh_disable();
 		sk->sk_data_ready(sk);
 		local_bh_enable();
 	}
-	return true;
+	return 0;
 }

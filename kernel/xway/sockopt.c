@@ -159,12 +159,17 @@ int xway_getsockopt(struct sock *sk, int level, int optname,
 	return ret;
 }
 
-/* Bytes that a reader could have now from the ring. */
-static int ring_inq(struct sock *sk)
+/*
+ * Bytes that a reader could have now from the ring. @stretch: where it reads; if
+ * that is another one after TCP's count was taken, bytes may have moved between
+ * ring and TCP meanwhile. rx.lock cannot be held that long: TCP's ioctl() writes
+ * to the user's memory.
+ */
+static int ring_inq(struct xway_conn *conn, u32 *stretch)
 {
-	struct xway_conn *conn = xway_switch_conn(sk);
 	int n = 0;
 
+	*stretch = 0;
 	if (!conn)
 		return 0;
 	mutex_lock(&conn->rx.lock);
@@ -172,31 +177,52 @@ static int ring_inq(struct sock *sk)
 		xway_rx_update(conn);
 		n = xway_rx_avail(conn);
 	}
+	*stretch = conn->rx.gen;
 	mutex_unlock(&conn->rx.lock);
-	xway_conn_put(conn);
 	return n;
+}
+
+static bool ring_moved(const struct xway_conn *conn, u32 stretch)
+{
+	return conn && READ_ONCE(conn->rx.gen) != stretch;
 }
 
 int xway_ioctl(struct sock *sk, int cmd, xway_ioctl_arg_t arg)
 {
-	int ret, n;
+	struct xway_conn *conn = xway_switch_conn(sk);
+	int ret, ring, n;
+	u32 stretch;
 
 	xway_stray_enter();
-	ret = xway_base_of(sk)->ioctl(sk, cmd, arg);
+	do {
+		ring = ring_inq(conn, &stretch);
+		ret = xway_base_of(sk)->ioctl(sk, cmd, arg);
+	} while (ring_moved(conn, stretch));
 	if (!ret && cmd == SIOCINQ)
 		ret = xway_ioctl_get(arg, &n) ?:
-		      xway_ioctl_put(arg, n + ring_inq(sk));
+		      xway_ioctl_put(arg, n + ring);
 	/* The urgent byte came by TCP, after what is in the ring. */
-	if (!ret && cmd == SIOCATMARK && ring_inq(sk))
+	if (!ret && cmd == SIOCATMARK && ring)
 		ret = xway_ioctl_put(arg, 0);
 	xway_stray_leave();
+	if (conn)
+		xway_conn_put(conn);
 	return ret;
 }
 
 int xway_peek_len(struct socket *sock)
 {
-	return xway_base_ops(sock->sk)->peek_len(sock) +
-	       ring_inq(sock->sk);
+	struct xway_conn *conn = xway_switch_conn(sock->sk);
+	int ring, n;
+	u32 stretch;
+
+	do {
+		ring = ring_inq(conn, &stretch);
+		n = xway_base_ops(sock->sk)->peek_len(sock);
+	} while (ring_moved(conn, stretch));
+	if (conn)
+		xway_conn_put(conn);
+	return n + ring;
 }
 
 /* A later user inside the kernel that reads past recvmsg must not attach. */

@@ -211,11 +211,12 @@ void xway_switch_detach(struct xway_conn *conn, struct sock *sk)
 	WRITE_ONCE(icsk->icsk_ulp_data, NULL);
 	xway_conn_unlist(conn);
 	trace_xway_detach(conn, xway_reason_names[conn->reason]);
+	xway_conn_closed(conn);
+	/* Who finds itself awake must find it gone. */
 	if (!sock_flag(sk, SOCK_DEAD) && sk->sk_socket) {
 		xway_count(DETACHED);
 		wake_up_interruptible_all(sk_sleep(sk));
 	}
-	xway_conn_closed(conn);
 	xway_conn_put(conn);
 }
 
