@@ -16,15 +16,16 @@ STREAM = "/tmp/stream"
 PORT = 5555
 
 
-def build_stream() -> Path:
-    """Build tests/sock/stream.c and return the program."""
-    program = TOP / "build/tests/stream"
+def build(name: str, *sources: str) -> Path:
+    """Build a program from sources in tests/sock and return it."""
+    program = TOP / "build/tests" / name
     program.parent.mkdir(parents=True, exist_ok=True)
-    source = TOP / "tests/sock/stream.c"
-    if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
-        subprocess.run(
-            ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o", program, source], check=True
-        )
+    folder = TOP / "tests/sock"
+    newest = max(path.stat().st_mtime for path in folder.iterdir())
+    if not program.exists() or program.stat().st_mtime < newest:
+        files = [folder / source for source in sources]
+        flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]
+        subprocess.run(["gcc", *flags, "-o", program, *files], check=True)
     return program
 
 
@@ -80,7 +81,7 @@ class Ends:
 
     def put(self) -> None:
         """Put the program into both ends."""
-        program = build_stream()
+        program = build("stream", "stream.c")
         for guest in {id(g): g for g in (self.passive, self.active)}.values():
             guest.put(program, STREAM, mode=0o755)
 

@@ -27,6 +27,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bytes.h"
+
 #define CHUNK_MAX (1u << 20)
 
 enum mode { BLOCK, POLL, EPOLL };
@@ -56,35 +58,6 @@ struct end {
 	uint64_t conn;
 	unsigned int rand;
 };
-
-/* Byte streams are made eight bytes at a time: a multiply and two shifts. */
-static uint64_t word(uint64_t key, uint64_t i)
-{
-	uint64_t x = (key ^ i) * 0x9e3779b97f4a7c15ull;
-
-	x ^= x >> 29;
-	return x * 0xbf58476d1ce4e5b9ull;
-}
-
-static void fill(uint8_t *buf, size_t len, uint64_t key, uint64_t off)
-{
-	size_t i = 0;
-	uint64_t w;
-
-	while (i < len && (off + i) % 8) {
-		w = word(key, (off + i) / 8);
-		buf[i] = ((uint8_t *)&w)[(off + i) % 8];
-		i++;
-	}
-	for (; i + 8 <= len; i += 8) {
-		w = word(key, (off + i) / 8);
-		memcpy(buf + i, &w, 8);
-	}
-	for (; i < len; i++) {
-		w = word(key, (off + i) / 8);
-		buf[i] = ((uint8_t *)&w)[(off + i) % 8];
-	}
-}
 
 static uint64_t key_of(const struct end *e, int from_active)
 {
@@ -120,14 +93,6 @@ struct flow {
 	int settled;
 	int done;
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000ull + t.tv_nsec / 1000000;
-}
 
 /* Segments that TCP has sent and still has to send: bytes in a ring make none. */
 static uint64_t tcp_segs(int fd)
