@@ -3,13 +3,15 @@
 import filecmp
 import os
 import shutil
+import signal
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from rig import packages
-from rig.errors import RigError
+from rig.client import CommandFailed
+from rig.errors import EmulatorFault, RigError
 from rig.guest import Guest
 from rig.host import run
 from rig.image import making
@@ -146,12 +148,17 @@ def _put_programs(guest: Guest, made: Products) -> None:
 
 def load(guest: Guest, made: Products) -> None:
     """Put the products into a guest and load the modules, but for those that are tests."""
-    _put_programs(guest, made)
-    if not made.modules:
-        return
-    for path in made.modules:
-        guest.put(path, f"/lib/modules/{made.release}/extra/{path.name}", mode=0o644)
-    guest.run(["depmod", made.release])
+    try:
+        _put_programs(guest, made)
+        for path in made.modules:
+            guest.put(path, f"/lib/modules/{made.release}/extra/{path.name}", mode=0o644)
+        if made.modules:
+            guest.run(["depmod", made.release])
+    except CommandFailed as error:
+        # Debian's own programs, in a guest that has nothing of ours yet, do not crash by themselves.
+        if error.result.status == 128 + signal.SIGSEGV:
+            raise EmulatorFault(f"{guest.name}: a program crashed before xway was loaded") from error
+        raise
     for path in sorted(made.modules, key=lambda path: (path.stem != "xway", path.stem)):
         if "test" not in path.stem:
             guest.run(["modprobe", path.stem])
