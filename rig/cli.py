@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from rig import build, client, host, image, machine
+from rig import build, client, host, image, machine, packages
 from rig.errors import RigError
 from rig.guest import shown
 
@@ -39,6 +39,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     up.add_argument("--xenstored", choices=("c", "o"), default="c", help="which XenStore daemon")
     up.add_argument("--policy", default="allow all", help="content of xwayd.conf")
+    up.add_argument(
+        "--programs", choices=tuple(packages.PROGRAMS), default="base", help="what the image has installed"
+    )
     up.add_argument("--no-xway", action="store_true", help="leave the tree's module and daemon out")
     run = add("exec", "run a command in a domain; output and exit status pass through")
     run.add_argument("--timeout", type=float, default=None, help="seconds; then it is killed (status 124)")
@@ -81,6 +84,7 @@ def _up(options: argparse.Namespace) -> int:
         xenstored=options.xenstored,
         xway=not options.no_xway,
         policy=options.policy,
+        programs=options.programs,
     )
     begin = time.monotonic()
     rig = machine.up(config, options.name)

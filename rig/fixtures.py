@@ -87,6 +87,8 @@ def _id(config: Config) -> str:
         words.append(f"{config.guests}guests")
     if config.xenstored != "c":
         words.append("oxenstored")
+    if config.programs != "base":
+        words.append(config.programs)
     return "-".join(words)
 
 

@@ -110,10 +110,11 @@ def making(folder: Path) -> Iterator[Path | None]:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _base_folder(images: dict[str, str]) -> Path:
+def _base_folder(images: dict[str, str], programs: str) -> Path:
     """Return the folder of the cache for the packages that the host's sources offer."""
-    packages.look_up([*packages.GUEST_PACKAGES, packages.XEN_PACKAGE, *images.values()])
-    versions = {name: packages.version(name) for name in packages.GUEST_PACKAGES}
+    names = packages.PROGRAMS[programs]
+    packages.look_up([*names, packages.XEN_PACKAGE, *images.values()])
+    versions = {name: packages.version(name) for name in names}
     key = _hash(
         versions,
         {name: packages.version(name) for name in images.values()},
@@ -129,14 +130,17 @@ def _images() -> dict[str, str]:
     return {kernel: packages.kernel_image_package(kernel) for kernel in KERNELS}
 
 
-def base() -> Base:
-    """Return Xen, kernels and the root image, made first if the cache has none for today's packages."""
+def base(programs: str = "base") -> Base:
+    """Return Xen, kernels and the root image, made first if the cache has none for today's packages.
+
+    programs: which of packages.PROGRAMS the root has.
+    """
     images = _images()
-    folder = _base_folder(images)
+    folder = _base_folder(images, programs)
     if not folder.exists():
         packages.refresh()
         images = _images()
-        folder = _base_folder(images)
+        folder = _base_folder(images, programs)
     releases = {kernel: packages.kernel_release(kernel) for kernel in KERNELS}
     with making(folder) as work:
         if work:
@@ -153,7 +157,8 @@ def base() -> Base:
                     )
                     kernels.prune_modules(tree, work / "modules" / kernel, releases[kernel])
                     shutil.rmtree(tree)
-            rootfs.make(work, [work / "modules" / kernel for kernel in KERNELS])
+            modules = [work / "modules" / kernel for kernel in KERNELS]
+            rootfs.make(work, packages.PROGRAMS[programs], modules)
             (work / "releases.json").write_text(json.dumps(releases))
     return Base(folder, releases)
 

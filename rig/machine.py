@@ -10,7 +10,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 
-from rig import build, host, image, kernellog, qemu
+from rig import build, host, image, kernellog, packages, qemu
 from rig.client import AgentGone
 from rig.errors import EmulatorFault, RigError
 from rig.guest import Guest
@@ -34,7 +34,8 @@ class Config:
     guests: how many, g1 and so on. type: "pv" or "pvh". kernel: the guests', "6.12" or "6.1"; domain 0
     has 6.12. vcpus and memory (MiB): of each guest. plain: one VM named g1, no Xen. clock: "wall", or
     "instructions": one guest instruction is one nanosecond. xenstored: "c" or "o". xway: load the
-    tree's module and start its daemon. policy: what is in xwayd.conf.
+    tree's module and start its daemon. policy: what is in xwayd.conf. programs: which of
+    packages.PROGRAMS are installed.
     """
 
     guests: int = 2
@@ -47,6 +48,7 @@ class Config:
     xenstored: str = "c"
     xway: bool = True
     policy: str = "allow all"
+    programs: str = "base"
 
     def checked(self) -> "Config":
         """Return it with defaults filled in; RigError names what is wrong."""
@@ -55,6 +57,7 @@ class Config:
             ("kernel", image.KERNELS),
             ("clock", ("wall", "instructions")),
             ("xenstored", ("c", "o")),
+            ("programs", tuple(packages.PROGRAMS)),
         ):
             if getattr(self, name) not in allowed:
                 raise RigError(f"{name} is {getattr(self, name)!r}; it can be {' or '.join(allowed)}")
@@ -370,7 +373,7 @@ def _up(config: Config, name: str, die_with_us: bool) -> Machine:
     if name in names() and is_up(name):
         raise RigError(f"rig {name} is up already (rig down)")
     remove(name)
-    made = image.base()
+    made = image.base(config.programs)
     start = image.start(made, hosts())
     products = build.products(config.kernel, made.releases[config.kernel]) if config.xway else None
     accel = "kvm" if config.clock == "wall" and qemu.kvm_works(made.vmlinux("6.12")) else "tcg"

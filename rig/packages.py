@@ -21,6 +21,18 @@ GUEST_PACKAGES = (
     "strace tcpdump time wget xen-utils-4.17 xenstore-utils zstd"
 ).split()
 
+# Besides those, in an image of its own: what the table of programs needs.
+COMPAT_PACKAGES = (
+    "apache2 busybox-static caddy cifs-utils etcd-client etcd-server file fio git haproxy inetutils-inetd "
+    "inetutils-telnet inetutils-telnetd lftp libmemcached-tools libwrap0 lynx mount mariadb-client-core "
+    "mariadb-server-core memcached nbd-client nbd-server nfs-common nfs-kernel-server nodejs nuttcp "
+    "open-iscsi openjdk-17-jdk-headless openmpi-bin openssl proftpd-core python3-grpcio python3-mpi4py "
+    "libpython3.11-testsuite rsync samba smbclient tcl tgt"
+).split()
+
+# Sets of programs as named on the command line.
+PROGRAMS = {"base": GUEST_PACKAGES, "compat": [*GUEST_PACKAGES, *COMPAT_PACKAGES]}
+
 # Kernel as named on the command line -> package that depends on its newest release.
 KERNEL_PACKAGES = {"6.12": "linux-image-6.12-amd64", "6.1": "linux-image-amd64"}
 HEADER_PACKAGES = {"6.12": "linux-headers-6.12-amd64", "6.1": "linux-headers-amd64"}

@@ -1,6 +1,7 @@
 """Makes the root image from Debian's packages."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from rig import packages
@@ -22,10 +23,12 @@ rm -rf "$1"/usr/share/doc/* "$1"/usr/share/man/* "$1"/var/cache/apt/* "$1"/var/l
 """
 
 
-def make(work: Path, modules: list[Path]) -> None:
-    """Make root.sqfs from Debian's packages and the modules under the roots `modules`."""
+def make(work: Path, names: Iterable[str], modules: list[Path]) -> None:
+    """Make root.sqfs from the packages `names` and the modules under the roots `modules`."""
     tar = work / "root.tar"
-    hooks = ['--customize-hook=mkdir -p "$1/usr/lib/modules"']
+    # Java's packages insist on a folder for manuals.
+    hooks = ['--essential-hook=mkdir -p "$1/usr/share/man/man1"']
+    hooks += ['--customize-hook=mkdir -p "$1/usr/lib/modules"']
     hooks += [f"--customize-hook=sync-in {root}/lib/modules /usr/lib/modules" for root in modules]
     with Step("making the guests' Debian image"):
         run(
@@ -34,7 +37,7 @@ def make(work: Path, modules: list[Path]) -> None:
                 "--mode=auto",
                 "--variant=essential",
                 "--format=tar",
-                f"--include={','.join(packages.GUEST_PACKAGES)}",
+                f"--include={','.join(names)}",
                 "--dpkgopt=path-exclude=/usr/share/man/*",
                 "--dpkgopt=path-exclude=/usr/share/doc/*",
                 "--dpkgopt=path-exclude=/usr/share/locale/*",
