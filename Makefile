@@ -2,8 +2,9 @@
 #
 #   make              build the module for the rig's kernels, xwayd and xway
 #   make demo         boot a real Xen and compare the ways between two guests
-#   make check        all tests; or a part: check-unit check-tools check-debug check-style
-#                     check-plain check-xen
+#   make check        all tests; or a part: check-unit check-tools check-debug check-stress
+#                     check-style check-plain check-xen
+#   make compat       programs as Debian ships them, between two guests; prints a table
 #   make deb          Debian packages, in build/deb
 #
 # What a test needs and is not there is installed with apt-get if we are root.
@@ -11,6 +12,7 @@
 PYTHON := /usr/bin/python3
 PYTEST := $(PYTHON) -m pytest -q --durations=5
 PACKAGES := gcc libc6-dev python3-pytest libxen-dev libmnl-dev libjansson-dev pkg-config
+compat: PACKAGES += golang-go cargo librust-tokio-dev
 
 all: packages
 	rig/rig build
@@ -29,7 +31,7 @@ packages:
 demo: packages
 	bench/demo
 
-check: check-unit check-tools check-debug check-style check-plain check-xen
+check: check-unit check-tools check-debug check-stress check-style check-plain check-xen
 
 check-unit: packages
 	$(MAKE) -C tests/unit check
@@ -40,6 +42,9 @@ check-tools: packages
 check-debug: packages
 	tests/uml/run
 
+check-stress: packages
+	tests/uml/run --stress 600
+
 check-style:
 	tests/style/run
 
@@ -49,11 +54,14 @@ check-plain: packages
 check-xen: packages
 	$(PYTEST) tests/xen
 
+compat: packages
+	$(PYTEST) tests/programs
+
 deb:
 	debian/build
 
 clean:
 	rm -rf build
 
-.PHONY: all packages demo check check-unit check-tools check-debug check-style check-plain check-xen
-.PHONY: deb clean
+.PHONY: all packages demo check check-unit check-tools check-debug check-stress check-style
+.PHONY: check-plain check-xen compat deb clean
