@@ -1,0 +1,88 @@
+"""Databases and caches."""
+
+import pytest
+
+from tests.programs.way import MIB, Way
+
+
+def test_redis(way: Way) -> None:
+    way.serve("redis-server --bind 0.0.0.0 --protected-mode no --port 7001 --save '' --dir /tmp/t", 7001)
+    with way.carries(MIB):
+        way.get(f"redis-benchmark -h {way.host} -p 7001 -q -n 2000 -c 10 -P 4 -d 500 -t set,get,lpush")
+    assert way.get(f"redis-cli -h {way.host} -p 7001 llen mylist") == "2000"
+
+
+@pytest.mark.parametrize("mode", ["-a", "-b"])
+def test_memcached(way: Way, mode: str) -> None:
+    """With the conformance test of libmemcached, of the text and of the binary protocol."""
+    way.serve("memcached -u root -l 0.0.0.0 -p 7001", 7001)
+    # Each of its tests is some messages on a connection: many end before rings are worth it.
+    with way.carries(0):
+        said = way.get(f"memccapable -h {way.host} -p 7001 {mode} || true")
+    assert "[pass]" in said and "FAIL" not in said, said
+
+
+def test_postgresql(way: Way) -> None:
+    programs, data = "/usr/lib/postgresql/15/bin", "/tmp/t/pg"
+    way.server.run(
+        f"install -d -o postgres -m 700 {data}; chmod a+rx /tmp/t;"
+        f" runuser -u postgres -- {programs}/initdb -D {data} -N -A trust >/dev/null;"
+        f" echo 'host all all 0.0.0.0/0 trust' >>{data}/pg_hba.conf",
+        timeout=300,
+    )
+    way.serve(
+        f"runuser -u postgres -- {programs}/postgres -D {data} -c listen_addresses='*' -c port=7001"
+        " -c shared_buffers=32MB -c fsync=off -c unix_socket_directories=/tmp",
+        7001,
+    )
+    to = f"-h {way.host} -p 7001 -U postgres"
+    with way.carries(MIB):
+        way.get(f"pgbench {to} -q -i -s 1 postgres 2>&1")
+        way.get(f"pgbench {to} -n -c 4 -t 50 postgres")
+        ask = "select count(*) from pgbench_accounts union all select count(*) from pgbench_history"
+        assert way.get(f'psql {to} -Atc "{ask}" postgres').split() == ["100000", "200"]
+        rows = way.checksum(f'psql {to} -Atc "select generate_series(1, 100000)" postgres')
+    assert rows == way.checksum("seq 1 100000")
+
+
+def test_mariadb(way: Way) -> None:
+    way.server.run(
+        "mariadb-install-db --no-defaults --user=root --datadir=/tmp/t/my --skip-test-db"
+        " --auth-root-authentication-method=normal >/dev/null 2>&1",
+        timeout=300,
+    )
+    way.serve(
+        "mariadbd --no-defaults --user=root --datadir=/tmp/t/my --socket=/tmp/t/my.sock --port=7001"
+        " --bind-address=0.0.0.0 --skip-grant-tables --skip-networking=0 --innodb-buffer-pool-size=32M",
+        7001,
+        120,
+    )
+    sql = f"mariadb --no-defaults -N -h {way.host} -P 7001 -u root"
+    with way.carries(MIB):
+        way.get(f"{sql} -e 'create database t'")
+        way.get(
+            "(echo 'create table r (i int primary key, t varchar(200)) engine=innodb;';"
+            " for i in $(seq 2000); do echo \"insert into r values ($i, repeat('x$i', 20));\"; done)"
+            f" | {sql} t"
+        )
+        rows = way.checksum(f"{sql} t -e 'select i, t from r order by i'")
+        for _ in range(4):
+            assert way.checksum(f"{sql} t -e 'select i, t from r order by i'") == rows
+    assert way.get(f"{sql} t -e 'select count(*), sum(i) from r'").split() == ["2000", "2001000"]
+
+
+def test_etcd(way: Way) -> None:
+    """Go at both ends, gRPC between them."""
+    urls = f"http://{way.host}:7001"
+    way.serve(
+        f"etcd --data-dir /tmp/t/etcd --listen-client-urls {urls} --advertise-client-urls {urls}"
+        " --listen-peer-urls http://127.0.0.1:7002 --unsafe-no-fsync",
+        7001,
+    )
+    ctl = f"ETCDCTL_API=3 etcdctl --endpoints {urls} --command-timeout 60s"
+    way.get("seq -w 1 100000 >/tmp/t/value")
+    with way.carries(3 * MIB):
+        for key in range(4):
+            way.get(f"{ctl} put key{key} </tmp/t/value")
+        want = way.get("for i in 1 2 3 4; do cat /tmp/t/value; echo; done | sha256sum")
+        assert way.get(f"{ctl} get --prefix key --print-value-only | sha256sum") == want

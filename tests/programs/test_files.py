@@ -1,0 +1,87 @@
+"""Programs that copy files."""
+
+from rig import packages
+from tests import traffic
+from tests.programs.way import MIB, Way, smbd, sshd
+
+
+def test_scp(way: Way) -> None:
+    want, options = way.file(4 * MIB), sshd(way)
+    with way.carries(4 * MIB):
+        way.get(f"scp -q {options} {way.host}:/tmp/t/file /tmp/t/copy")
+    assert way.get("sha256sum </tmp/t/copy").split()[0] == want
+
+
+def test_sftp(way: Way) -> None:
+    want, options = way.file(4 * MIB), sshd(way)
+    with way.carries(4 * MIB):
+        way.get(f"echo get /tmp/t/file /tmp/t/copy | sftp -q -b - {options} {way.host}")
+    assert way.get("sha256sum </tmp/t/copy").split()[0] == want
+
+
+def test_ssh(way: Way) -> None:
+    want, options = way.file(4 * MIB, at_client=True), sshd(way)
+    with way.carries(8 * MIB):
+        assert way.checksum(f"ssh {options} {way.host} cat </tmp/t/file") == want
+
+
+def test_rsync_daemon(way: Way) -> None:
+    want = way.file(4 * MIB)
+    way.server.write("/tmp/t/rsyncd.conf", "use chroot = no\n[t]\npath = /tmp/t\n")
+    way.serve("rsync --daemon --no-detach --port 8730 --config /tmp/t/rsyncd.conf", 8730)
+    with way.carries(4 * MIB):
+        way.get(f"rsync -a rsync://{way.host}:8730/t/file /tmp/t/copy")
+    assert way.get("sha256sum </tmp/t/copy").split()[0] == want
+
+
+def vsftpd(way: Way) -> None:
+    """Start it for what is in /tmp/t/ftp; its package cannot be installed beside proftpd's."""
+    folder = traffic.TOP / "build/tests/programs/vsftpd"
+    packages.unpack("vsftpd", folder)
+    way.server.put(folder / "usr/sbin/vsftpd", "/tmp/t/vsftpd", mode=0o755)
+    way.server.write(
+        "/tmp/t/vsftpd.conf",
+        "listen=YES\nlisten_port=2121\nanonymous_enable=YES\nanon_root=/tmp/t/ftp\nbackground=NO\n"
+        "secure_chroot_dir=/tmp/t/empty\nseccomp_sandbox=NO\nno_anon_password=YES\n",
+    )
+    way.server.run("mkdir -p /tmp/t/empty; chmod -R a+rX /tmp/t")
+    way.serve("/tmp/t/vsftpd /tmp/t/vsftpd.conf", 2121)
+
+
+def test_vsftpd(way: Way) -> None:
+    want = way.file(8 * MIB, "/tmp/t/ftp/file")
+    vsftpd(way)
+    with way.carries(8 * MIB):
+        assert way.checksum(f"curl -sS ftp://{way.host}:2121/file") == want
+
+
+def test_lftp(way: Way) -> None:
+    want = way.file(8 * MIB, "/tmp/t/ftp/file")
+    vsftpd(way)
+    with way.carries(8 * MIB):
+        way.get(f"lftp -c 'open ftp://{way.host}:2121; pget -n 3 file -o /tmp/t/copy'")
+    assert way.get("sha256sum </tmp/t/copy").split()[0] == want
+
+
+def test_smbclient(way: Way) -> None:
+    want = way.file(4 * MIB, "/tmp/t/s/file")
+    smbd(way)
+    with way.carries(4 * MIB):
+        way.get(f"smbclient -N -p 4450 //{way.host}/t -c 'get file /tmp/t/copy; put /tmp/t/copy back'")
+    assert way.get("sha256sum </tmp/t/copy").split()[0] == want
+    assert way.server.run("sha256sum </tmp/t/s/back").stdout.split()[0] == want
+
+
+def test_proftpd(way: Way) -> None:
+    want = way.file(8 * MIB, "/tmp/t/ftp/file")
+    way.server.write(
+        "/tmp/t/proftpd.conf",
+        "ServerType standalone\nPort 2121\nUseIPv6 off\nUser nobody\nGroup nogroup\nPidFile /tmp/t/pid\n"
+        "ScoreboardFile /tmp/t/board\nSystemLog none\nWtmpLog off\nUseReverseDNS off\n"
+        "RequireValidShell off\n"
+        "<Anonymous /tmp/t/ftp>\nUser nobody\nGroup nogroup\nUserAlias anonymous nobody\n</Anonymous>\n",
+    )
+    way.server.run("chmod -R a+rX /tmp/t")
+    way.serve("proftpd -n -q -c /tmp/t/proftpd.conf", 2121)
+    with way.carries(8 * MIB):
+        assert way.checksum(f"curl -sS ftp://{way.host}:2121/file") == want

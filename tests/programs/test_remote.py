@@ -1,0 +1,113 @@
+"""Remote work: shells, repositories, measuring, plain streams."""
+
+from tests import sources
+from tests.programs.way import MIB, Way, repository, sshd
+
+
+def test_git_http(way: Way) -> None:
+    """Over python's web server, as a dumb transport."""
+    commit = repository(way)
+    way.server.run("cd /tmp/t/repo.git && git update-server-info")
+    way.serve("python3 -m http.server -d /tmp/t 8080", 8080)
+    with way.carries(2 * MIB):
+        way.get(f"git clone -q http://{way.host}:8080/repo.git /tmp/t/clone")
+    assert way.get("git -C /tmp/t/clone rev-parse HEAD; git -C /tmp/t/clone fsck").startswith(commit)
+
+
+def test_git_daemon(way: Way) -> None:
+    commit = repository(way)
+    way.serve("git daemon --export-all --base-path=/tmp/t --port=9418", 9418)
+    with way.carries(2 * MIB):
+        way.get(f"git clone -q git://{way.host}/repo.git /tmp/t/clone")
+    assert way.get("git -C /tmp/t/clone rev-parse HEAD") == commit
+
+
+def test_git_ssh(way: Way) -> None:
+    commit, options = repository(way), sshd(way)
+    with way.carries(2 * MIB):
+        way.get(f"GIT_SSH_COMMAND='ssh {options}' git clone -q {way.host}:/tmp/t/repo.git /tmp/t/clone")
+    assert way.get("git -C /tmp/t/clone rev-parse HEAD") == commit
+
+
+def test_telnet(way: Way) -> None:
+    way.server.write(
+        "/tmp/t/inetd.conf", "2323 stream tcp nowait root /usr/sbin/telnetd telnetd -E /tmp/t/sh\n"
+    )
+    way.server.write("/tmp/t/sh", "#!/bin/sh\nexec /bin/sh\n", mode=0o755)
+    way.serve("inetutils-inetd -d /tmp/t/inetd.conf", 2323)
+    with way.carries(40_000):
+        said = way.get(
+            f"(sleep 3; echo 'seq -w 1 9999'; sleep 8; echo exit; sleep 2) | telnet {way.host} 2323 || true"
+        )
+    assert [line for line in said.splitlines() if line.strip().isdigit()][-1].strip() == "9999"
+
+
+def test_netcat(way: Way) -> None:
+    want = way.file(8 * MIB, at_client=True)
+    server = way.serve("nc -l -p 7001 >/tmp/t/copy", 7001)
+    with way.carries(8 * MIB):
+        way.get(f"nc -N {way.host} 7001 </tmp/t/file")
+        server.wait()
+    assert way.server.run("sha256sum </tmp/t/copy").stdout.split()[0] == want
+
+
+def test_socat(way: Way) -> None:
+    want = way.file(8 * MIB)
+    way.serve("socat -u FILE:/tmp/t/file TCP-LISTEN:7001,reuseaddr", 7001)
+    with way.carries(8 * MIB):
+        assert way.checksum(f"socat -u TCP:{way.host}:7001 -") == want
+
+
+def test_iperf3(way: Way) -> None:
+    way.serve("iperf3 -s -1 -p 7001", 7001)
+    with way.carries(20 * MIB):
+        way.get(f"iperf3 -c {way.host} -p 7001 -n 24M -P 2 --bidir")
+
+
+def test_nuttcp(way: Way) -> None:
+    way.serve("nuttcp -S -1 --nofork -P 7001 -p 7002", 7001)
+    with way.carries(16 * MIB):
+        assert "MB" in way.get(f"nuttcp -n 16M -P 7001 -p 7002 {way.host}")
+
+
+def test_openmpi(way: Way) -> None:
+    """Two ranks that find each other over ssh; each then connects to the other."""
+    options = sshd(way)
+    way.get(
+        f"mpirun --allow-run-as-root --mca plm_rsh_args '{options}' --mca btl tcp,self"
+        f" --mca btl_tcp_if_include {way.host}/24 --mca oob_tcp_if_include {way.host}/24"
+        f" --host g2:1,g1:1 -n 2 true",
+    )
+    with way.carries(8 * MIB):
+        said = way.get(
+            f"mpirun --allow-run-as-root --mca plm_rsh_args '{options}' --mca btl tcp,self"
+            f" --mca btl_tcp_if_include {way.host}/24 --mca oob_tcp_if_include {way.host}/24"
+            " --host g2:1,g1:1 -n 2 python3 -m mpi4py.bench ringtest -n 1048576 -l 8"
+        )
+    assert "seconds" in said, said
+
+
+MPTCP_CONNECT = [
+    "-m poll", "-m mmap", "-m sendfile", "-P saveWithPeek", "-P saveAfterPeek", "-S 4096 -R 4096",
+    "-r 5000 -m poll", "-I 3 -i {file}", "-f 100000",
+]  # fmt: skip
+
+
+def test_mptcp_connect(way: Way) -> None:
+    """The kernel's own test of both directions at once, in its plain-TCP mode."""
+    program = sources.kernel_selftest("net/mptcp/mptcp_connect")
+    for guest in (way.server, way.client):
+        guest.put(program, "/tmp/t/mptcp_connect", mode=0o755)
+    ours = way.file(2 * MIB, "/tmp/t/server")
+    theirs = way.file(2 * MIB, "/tmp/t/client", at_client=True)
+    with way.carries(8 * MIB):
+        for options in MPTCP_CONNECT:
+            cut = "-f" in options
+            words = f"/tmp/t/mptcp_connect -s TCP -p 7001 -t 60000 {options.format(file='/tmp/t/client')}"
+            other = words.replace("/tmp/t/client", "/tmp/t/server").replace("-f 100000", "-f -1")
+            server = way.serve(f"{other} -l 0.0.0.0 </tmp/t/server >/tmp/t/got", 7001)
+            way.get(f"{words} {way.host} </tmp/t/client >/tmp/t/got")
+            assert server.wait().status == 0, server.stderr()
+            if not cut and "-I" not in options:
+                assert way.get("sha256sum </tmp/t/got").split()[0] == ours, options
+                assert way.server.run("sha256sum </tmp/t/got").stdout.split()[0] == theirs, options

@@ -1,0 +1,114 @@
+"""The two ways between a server and a client, and the servers that several tests need."""
+
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rig.guest import Background, Guest
+from tests import traffic
+
+MIB = 1 << 20
+WAYS = ("tcp", "ring")
+
+
+@dataclass
+class Way:
+    """One of the two ways between a server in g1 and a client in g2, and what was seen of it."""
+
+    name: str
+    server: Guest
+    client: Guest
+    row: dict[str, str]
+
+    @property
+    def host(self) -> str:
+        """Where the server listens."""
+        return self.server.ip4
+
+    def serve(self, command: str, port: int, seconds: float = 60) -> Background:
+        """Start a server and wait until it listens."""
+        running = self.server.start(command)
+        traffic.until(lambda: self._listens(port, running), f"a listener on port {port}: {command}", seconds)
+        return running
+
+    def _listens(self, port: int, running: Background) -> bool:
+        if self.server.run(f"ss -Hltn sport = :{port}").stdout.strip():
+            return True
+        if running.poll():
+            raise AssertionError(f"{running.command}: status {running.poll()}\n{running.stderr()[-2000:]}")
+        return False
+
+    def get(self, command: str, timeout: float = 120) -> str:
+        """Run a client and return its output."""
+        return self.client.run(command, timeout=timeout, env={"LC_ALL": "C", "HOME": "/root"}).stdout.strip()
+
+    @contextmanager
+    def carries(self, least: int, reason: str = "") -> Iterator[None]:
+        """See that at least so many bytes are carried meanwhile, nearly all of them by ring.
+
+        Connections begin on TCP, so some bytes always go that way. With `reason`, fewer than `least` go by
+        ring: the connections are left on TCP for this reason. In the way "tcp" none may.
+        """
+        before = [traffic.counters(guest) for guest in (self.server, self.client)]
+        yield
+        moved = [
+            traffic.moved(was, traffic.counters(guest))
+            for was, guest in zip(before, (self.server, self.client), strict=True)
+        ]
+        ring = sum(end["tx_ring_bytes"] for end in moved)
+        tcp = sum(end["tx_tcp_bytes"] for end in moved)
+        reasons = {
+            name.partition(":")[2]
+            for end in moved
+            for name, count in end.items()
+            if name.startswith("reason:") and count
+        }
+        assert not any(end["violations"] for end in moved), moved
+        if self.name == "tcp":
+            assert ring == 0, moved
+            return
+        seen = f"ring {ring:,} bytes, TCP {tcp:,}, reasons {sorted(reasons)}"
+        if reason:
+            assert reason in reasons and ring < least, seen
+            self.row["by"] = f"TCP ({reason})"
+        else:
+            assert ring + tcp >= least and tcp < ring / 4 + 100_000, seen
+            self.row["by"] = f"ring, {ring / (ring + tcp):.1%} of {ring + tcp:,} bytes"
+
+    def file(self, size: int, path: str = "/tmp/t/file", *, at_client: bool = False) -> str:
+        """Make a file of random bytes, in the server's guest unless told, and return its checksum."""
+        command = f"mkdir -p $(dirname {path}); head -c {size} /dev/urandom >{path}; sha256sum <{path}"
+        return (self.client if at_client else self.server).run(command).stdout.split()[0]
+
+    def checksum(self, command: str, timeout: float = 120) -> str:
+        """Return the checksum of what a client prints."""
+        return self.get(f"bash -o pipefail -c {shlex.quote(command + ' | sha256sum')}", timeout).split()[0]
+
+
+def sshd(way: Way) -> str:
+    way.serve("/usr/sbin/sshd -D -e -p 2222 -o PidFile=none -o UsePAM=no -o UseDNS=no", 2222)
+    return "-o Port=2222"
+
+
+def smbd(way: Way) -> None:
+    way.server.write(
+        "/tmp/t/smb.conf",
+        "[global]\nserver role = standalone\nmap to guest = Bad User\nguest account = root\n"
+        "smb ports = 4450\nlock directory = /tmp/t/l\nstate directory = /tmp/t/l\n"
+        "cache directory = /tmp/t/l\nprivate directory = /tmp/t/l\npid directory = /tmp/t/l\n"
+        "ncalrpc dir = /tmp/t/l\nload printers = no\ndisable spoolss = yes\nlog file = /tmp/t/log\n"
+        "[t]\npath = /tmp/t/s\nguest ok = yes\nread only = no\n",
+    )
+    way.server.run("mkdir -p /tmp/t/l /tmp/t/s")
+    way.serve("smbd -F --no-process-group -s /tmp/t/smb.conf", 4450)
+
+
+def repository(way: Way) -> str:
+    """Make a repository and return its commit."""
+    return way.server.run(
+        "cd /tmp/t; git init -q w; cd w; head -c 3M /dev/urandom >f; git add f;"
+        " git -c user.name=t -c user.email=t@t commit -qm t; git clone -q --bare . ../repo.git;"
+        " git rev-parse HEAD",
+        env={"HOME": "/tmp/t"},
+    ).stdout.strip()
