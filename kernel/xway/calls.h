@@ -9,6 +9,8 @@
 
 #include "compat.h"
 
+struct xway_conn;
+
 /* proto.c: TCP's own tables, and ways out of ours */
 struct proto *xway_base_of(const struct sock *sk);
 const struct proto_ops *xway_base_ops(const struct sock *sk);
@@ -20,6 +22,7 @@ bool xway_restart(void);
 int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags,
 		 int *addr_len);
 bool xway_sock_is_readable(struct sock *sk);
+u32 xway_rx_unread(struct xway_conn *conn, const struct sock *sk);
 
 /* send.c */
 int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size);

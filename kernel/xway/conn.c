@@ -422,6 +422,20 @@ static void conn_abort(struct xway_conn *conn, struct sock *sk)
 }
 
 /*
+ * A user inside the kernel has read past bytes that were still to come: nothing
+ * more may be read but the error. The socket is locked; the reset follows.
+ */
+static void conn_lost(struct xway_conn *conn, struct sock *sk)
+{
+	xway_rx_discard(conn);
+	__skb_queue_purge(&sk->sk_receive_queue);
+	WRITE_ONCE(tcp_sk(sk)->copied_seq, tcp_sk(sk)->rcv_nxt);
+	sock_reset_flag(sk, SOCK_DONE);
+	if (sk->sk_state == TCP_CLOSE)
+		WRITE_ONCE(sk->sk_err, ECONNRESET);
+}
+
+/*
  * Sending goes back to TCP. Once the peer sends by TCP too, the rest of its ring
  * is copied out and put into TCP's queue, and the socket goes.
  */
@@ -450,15 +464,17 @@ static void conn_do_return(struct xway_conn *conn, struct sock *sk)
 		;
 	err = xway_rx_requeue(conn, sk);
 	if (err == -EILSEQ)
-		xway_rx_discard(conn);
+		conn_lost(conn, sk);
 	/* While OPENING the peer may still make a channel: wait for it. */
 	state = READ_ONCE(conn->state);
 	if (!err && state != XWAY_CONN_OPEN && state != XWAY_CONN_OPENING &&
 	    !test_bit(XWAY_F_BAD, &conn->flags))
 		xway_switch_detach(conn, sk);
 	release_sock(sk);
-	if (err == -EILSEQ)
+	if (err == -EILSEQ) {
 		conn_abort(conn, sk);
+		xway_conn_queue(conn);
+	}
 }
 
 static void conn_work(struct work_struct *work)

@@ -66,7 +66,7 @@ static int rx_base(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 }
 
 /* Bytes that are there to be read, as TCP counts them for TCP_CM_INQ. */
-static u32 rx_unread(struct xway_conn *conn, const struct sock *sk)
+u32 xway_rx_unread(struct xway_conn *conn, const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 n;
@@ -83,7 +83,7 @@ static u32 rx_unread(struct xway_conn *conn, const struct sock *sk)
 
 static void rx_inq(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
 {
-	int inq = rx_unread(conn, sk);
+	int inq = xway_rx_unread(conn, sk);
 
 	if (!inq && (sk->sk_shutdown & RCV_SHUTDOWN))
 		inq = 1;
@@ -240,7 +240,7 @@ static long rx_wait_more(struct xway_conn *conn, struct sock *sk, long timeo,
 	sk_set_bit(SOCKWQ_ASYNC_WAITDATA, sk);
 	while (timeo && !signal_pending(current)) {
 		xway_rx_arm(conn);
-		if (rx_unread(conn, sk) > had || rx_ended(conn, sk))
+		if (xway_rx_unread(conn, sk) > had || rx_ended(conn, sk))
 			break;
 		timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, timeo);
 	}

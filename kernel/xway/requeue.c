@@ -152,6 +152,7 @@ int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 	struct xway_rx *rx = &conn->rx;
 	/* Where the ring stretch began: a stretch of TCP is the last seen. */
 	u32 seq = rx->mark[1].seq, total = rx->prod - rx->cons;
+	int charged = atomic_read(&sk->sk_rmem_alloc);
 	struct sk_buff_head list;
 	struct sk_buff *next;
 	bool fin;
@@ -173,8 +174,11 @@ int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 		return requeue_end(rx);
 	}
 	/* The reader may have taken the FIN with the last byte before it. */
-	fin = sock_flag(sk, SOCK_DONE) && tp->copied_seq == tp->rcv_nxt &&
-	      tp->copied_seq == seq + 1;
+	fin = sock_flag(sk, SOCK_DONE) && tp->copied_seq == tp->rcv_nxt;
+	/* Our readers have not read on; TCP may have passed an urgent byte. */
+	if ((rx->gen & 1) && !xway_conn_taken(conn, sk))
+		seq = tp->copied_seq - fin;
+	fin = fin && tp->copied_seq == seq + 1;
 	if (after(tp->copied_seq, seq + fin))
 		return -EILSEQ;
 	if (after(seq, tp->rcv_nxt)) {
@@ -194,9 +198,10 @@ int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 	WRITE_ONCE(tp->copied_seq, tp->copied_seq - total - fin);
 	/* Measures how fast the program reads: starts anew. */
 	tp->rcvq_space.seq = tp->copied_seq;
-	/* More than TCP would have let come: what comes must find room. */
-	if (atomic_read(&sk->sk_rmem_alloc) > sk->sk_rcvbuf)
-		WRITE_ONCE(sk->sk_rcvbuf, atomic_read(&sk->sk_rmem_alloc));
+	/* What TCP has offered a window for must find room beside it. */
+	charged = atomic_read(&sk->sk_rmem_alloc) - charged;
+	if (charged > 0)
+		WRITE_ONCE(sk->sk_rcvbuf, sk->sk_rcvbuf + charged);
 
 	rx->ring_bytes += total;
 	xway_rx_free(conn);

@@ -110,16 +110,14 @@ static int zerocopy_none(struct xway_conn *conn, struct sock *sk,
 	len = min_t(int, len, sizeof(zc));
 	if (copy_from_user(&zc, optval, len))
 		return -EFAULT;
-	mutex_lock(&conn->rx.lock);
-	xway_rx_update(conn);
-	zc.recv_skip_hint = xway_rx_avail(conn);
-	mutex_unlock(&conn->rx.lock);
+	zc.recv_skip_hint = xway_rx_unread(conn, sk);
 	if (!zc.recv_skip_hint && sock_flag(sk, SOCK_DONE))
 		return -EIO;
 	zc.length = 0;
 	zc.inq = zc.recv_skip_hint;
 	zc.err = 0;
 	zc.copybuf_len = 0;
+	zc.msg_flags = 0;
 	return put_user(len, optlen) ?:
 	       copy_to_user(optval, &zc, len) ? -EFAULT : 0;
 }
