@@ -26,7 +26,7 @@ COMPAT_PACKAGES = (
     "apache2 busybox-static caddy cifs-utils etcd-client etcd-server file fio git haproxy inetutils-inetd "
     "inetutils-telnet inetutils-telnetd lftp libmemcached-tools libwrap0 lynx mount mariadb-client-core "
     "mariadb-server-core memcached nbd-client nbd-server nfs-common nfs-kernel-server nodejs nuttcp "
-    "open-iscsi openjdk-17-jdk-headless openmpi-bin openssl proftpd-core python3-grpcio python3-mpi4py "
+    "open-iscsi openjdk-17-jdk-headless openmpi-bin openssl python3-grpcio python3-mpi4py "
     "libpython3.11-testsuite rsync samba smbclient tcl tgt"
 ).split()
 

@@ -35,7 +35,7 @@ def test_rsync_daemon(way: Way) -> None:
 
 
 def vsftpd(way: Way) -> None:
-    """Start it for what is in /tmp/t/ftp; its package cannot be installed beside proftpd's."""
+    """Start it for what is in /tmp/t/ftp; its package is not installed, as others conflict with it."""
     folder = traffic.TOP / "build/tests/programs/vsftpd"
     packages.unpack("vsftpd", folder)
     way.server.put(folder / "usr/sbin/vsftpd", "/tmp/t/vsftpd", mode=0o755)
@@ -70,18 +70,3 @@ def test_smbclient(way: Way) -> None:
         way.get(f"smbclient -N -p 4450 //{way.host}/t -c 'get file /tmp/t/copy; put /tmp/t/copy back'")
     assert way.get("sha256sum </tmp/t/copy").split()[0] == want
     assert way.server.run("sha256sum </tmp/t/s/back").stdout.split()[0] == want
-
-
-def test_proftpd(way: Way) -> None:
-    want = way.file(8 * MIB, "/tmp/t/ftp/file")
-    way.server.write(
-        "/tmp/t/proftpd.conf",
-        "ServerType standalone\nPort 2121\nUseIPv6 off\nUser nobody\nGroup nogroup\nPidFile /tmp/t/pid\n"
-        "ScoreboardFile /tmp/t/board\nSystemLog none\nWtmpLog off\nUseReverseDNS off\n"
-        "RequireValidShell off\n"
-        "<Anonymous /tmp/t/ftp>\nUser nobody\nGroup nogroup\nUserAlias anonymous nobody\n</Anonymous>\n",
-    )
-    way.server.run("chmod -R a+rX /tmp/t")
-    way.serve("proftpd -n -q -c /tmp/t/proftpd.conf", 2121)
-    with way.carries(8 * MIB):
-        assert way.checksum(f"curl -sS ftp://{way.host}:2121/file") == want
