@@ -12,7 +12,7 @@
 PYTHON := /usr/bin/python3
 PYTEST := $(PYTHON) -m pytest -q --durations=5
 PACKAGES := gcc libc6-dev python3-pytest libxen-dev libmnl-dev libjansson-dev pkg-config
-compat: PACKAGES += golang-go cargo librust-tokio-dev
+compat: PACKAGES += golang-go cargo librust-tokio-dev xz-utils
 
 all: packages
 	rig/rig build

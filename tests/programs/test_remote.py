@@ -95,7 +95,7 @@ MPTCP_CONNECT = [
 
 def test_mptcp_connect(way: Way) -> None:
     """The kernel's own test of both directions at once, in its plain-TCP mode."""
-    program = sources.kernel_selftest("net/mptcp/mptcp_connect")
+    program = sources.mptcp_connect()
     for guest in (way.server, way.client):
         guest.put(program, "/tmp/t/mptcp_connect", mode=0o755)
     ours = way.file(2 * MIB, "/tmp/t/server")
