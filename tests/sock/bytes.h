@@ -37,6 +37,20 @@ static inline void fill(uint8_t *buf, size_t len, uint64_t key, uint64_t off)
 	}
 }
 
+/* Where buf differs first from the bytes [off, off + len) of the stream; len if it does not. */
+static inline size_t first_wrong(const uint8_t *buf, uint8_t *scratch, size_t len, uint64_t key,
+				 uint64_t off)
+{
+	size_t i = 0;
+
+	fill(scratch, len, key, off);
+	if (!memcmp(buf, scratch, len))
+		return len;
+	while (buf[i] == scratch[i])
+		i++;
+	return i;
+}
+
 static inline uint64_t now_ms(void)
 {
 	struct timespec t;

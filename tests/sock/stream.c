@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <linux/tcp.h>
 #include <poll.h>
@@ -27,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "address.h"
 #include "bytes.h"
 
 #define CHUNK_MAX (1u << 20)
@@ -153,7 +153,7 @@ static int send_some(struct end *e, struct flow *f, int flags)
 
 static int recv_some(struct end *e, struct flow *f, int flags)
 {
-	size_t n = draw(e);
+	size_t n = draw(e), right;
 	ssize_t got;
 
 	if (flags == 0 && rand_r(&e->rand) % 8 == 0) {
@@ -162,11 +162,8 @@ static int recv_some(struct end *e, struct flow *f, int flags)
 			n = opt.size - f->off;
 	} else if (rand_r(&e->rand) % 16 == 0) {
 		got = recv(e->fd, f->buf, n, flags | MSG_PEEK);
-		if (got > 0) {
-			fill(f->want, got, f->key, f->off);
-			if (memcmp(f->buf, f->want, got))
-				complain(e, "wrong bytes peeked", f->off);
-		}
+		if (got > 0 && first_wrong(f->buf, f->want, got, f->key, f->off) < (size_t)got)
+			complain(e, "wrong bytes peeked", f->off);
 	}
 	got = recv(e->fd, f->buf, n, flags);
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
@@ -189,13 +186,9 @@ static int recv_some(struct end *e, struct flow *f, int flags)
 	}
 	if ((flags & MSG_WAITALL) && (size_t)got != n)
 		complain(e, "short MSG_WAITALL", f->off);
-	fill(f->want, got, f->key, f->off);
-	if (memcmp(f->buf, f->want, got)) {
-		ssize_t i = 0;
-
-		while (f->buf[i] == f->want[i])
-			i++;
-		complain(e, "wrong byte", f->off + i);
+	right = first_wrong(f->buf, f->want, got, f->key, f->off);
+	if (right < (size_t)got) {
+		complain(e, "wrong byte", f->off + right);
 		f->done = 1;
 		return -1;
 	}
@@ -335,24 +328,9 @@ static void *run(void *arg)
 	return NULL;
 }
 
-static struct addrinfo *resolve(const char *host, const char *port, int passive)
-{
-	struct addrinfo hints = {
-		.ai_socktype = SOCK_STREAM,
-		.ai_flags = passive ? AI_PASSIVE : 0,
-	}, *ai;
-	int err = getaddrinfo(host, port, &hints, &ai);
-
-	if (err) {
-		fprintf(stderr, "stream: %s: %s\n", host, gai_strerror(err));
-		exit(2);
-	}
-	return ai;
-}
-
 static int ends(const char *host, const char *port, int active)
 {
-	struct addrinfo *ai = resolve(host, port, !active);
+	struct addrinfo *ai = resolve("stream", host, port);
 	pthread_t *threads = calloc(opt.at_once, sizeof(*threads));
 	unsigned int i, j, one = 1;
 	int listener = -1;

@@ -16,7 +16,6 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <linux/sockios.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -31,6 +30,8 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "address.h"
 
 static struct options {
 	unsigned int seconds;
@@ -431,8 +432,8 @@ int main(int argc, char **argv)
 		{ "help", 0, NULL, 'h' },    { NULL, 0, NULL, 0 },
 	};
 	struct sigaction end = { .sa_handler = on_end };
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *ai;
-	int c, err, active, listener = -1;
+	struct addrinfo *ai;
+	int c, active, listener = -1;
 	unsigned int i;
 
 	while ((c = getopt_long(argc, argv, "h", longs, NULL)) >= 0) {
@@ -465,11 +466,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	active = !strcmp(argv[optind], "connect");
-	err = getaddrinfo(argv[optind + 1], argv[optind + 2], &hints, &ai);
-	if (err) {
-		fprintf(stderr, "stress: %s: %s\n", argv[optind + 1], gai_strerror(err));
-		return 2;
-	}
+	ai = resolve("stress", argv[optind + 1], argv[optind + 2]);
 	totals = mmap(NULL, sizeof(*totals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	signal(SIGPIPE, SIG_IGN);

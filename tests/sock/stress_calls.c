@@ -314,19 +314,17 @@ static ssize_t do_poll_out(struct half *h, size_t n)
 
 static ssize_t compared(struct half *h, const uint8_t *buf, ssize_t n, const char *what)
 {
+	size_t right;
+
 	if (n < 0)
 		return -errno;
 	if (h->off + n > h->size) {
 		complain(h, "more bytes than were sent", 0);
 		return -EPROTO;
 	}
-	fill(h->want, n, h->key, h->off);
-	if (memcmp(buf, h->want, n)) {
-		size_t i = 0;
-
-		while (buf[i] == h->want[i])
-			i++;
-		h->off += i;
+	right = first_wrong(buf, h->want, n, h->key, h->off);
+	if (right < (size_t)n) {
+		h->off += right;
 		complain(h, what, 0);
 		return -EPROTO;
 	}
