@@ -527,9 +527,8 @@ static void conn_work(struct work_struct *work)
 	xway_chan_close(conn);
 	if (sk && test_bit(XWAY_F_RETURN, &conn->flags) &&
 	    conn->state != XWAY_CONN_OPEN && READ_ONCE(conn->sk) == sk &&
-	    !test_bit(XWAY_F_BAD, &conn->flags)) {
+	    !test_bit(XWAY_F_BAD, &conn->flags))
 		conn_do_return(conn, sk);
-	}
 	if (!again || flags != READ_ONCE(conn->flags) || state != conn->state)
 		xway_conn_wake(conn);
 	/* Bytes from before the ring's are under way, or no memory. */

@@ -129,14 +129,6 @@ static void insert(struct sock *sk, struct sk_buff_head *list, u32 total,
 	}
 }
 
-/* Nothing of the ring is left to be read. */
-static int requeue_end(struct xway_rx *rx)
-{
-	WRITE_ONCE(rx->cons, rx->prod);
-	WRITE_ONCE(rx->gen, rx->seen);
-	return 0;
-}
-
 /**
  * xway_rx_requeue() - put what was copied out of the ring into TCP's queue
  * @conn: connection whose peer sends by TCP, its rx.lock held
@@ -170,8 +162,8 @@ int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 		return -EAGAIN;
 	}
 	if (!total) {
-		xway_rx_free(conn);
-		return requeue_end(rx);
+		xway_rx_discard(conn);
+		return 0;
 	}
 	/* The reader may have taken the FIN with the last byte before it. */
 	fin = sock_flag(sk, SOCK_DONE) && tp->copied_seq == tp->rcv_nxt;
@@ -185,8 +177,8 @@ int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 		if (sk->sk_state != TCP_CLOSE)
 			return -EAGAIN;
 		/* They will never come, and what follows them is lost too. */
-		xway_rx_free(conn);
-		return requeue_end(rx);
+		xway_rx_discard(conn);
+		return 0;
 	}
 	if (tp->urg_data && before(tp->urg_seq, seq))
 		return -EAGAIN;
@@ -204,8 +196,7 @@ int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 		WRITE_ONCE(sk->sk_rcvbuf, sk->sk_rcvbuf + charged);
 
 	rx->ring_bytes += total;
-	xway_rx_free(conn);
-	requeue_end(rx);
+	xway_rx_discard(conn);
 	if (xway_conn_taken(conn, sk)) {
 		local_bh_disable();
 		sk->sk_data_ready(sk);

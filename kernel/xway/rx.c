@@ -368,7 +368,7 @@ void xway_rx_free(struct xway_conn *conn)
 	rx_uncharge(conn, conn->rx.charged);
 }
 
-/* Forget what the ring holds: a peer that broke the rules gets nothing read. */
+/* Forget what the ring holds: TCP has it now, or nobody is to read it. */
 void xway_rx_discard(struct xway_conn *conn)
 {
 	struct xway_rx *rx = &conn->rx;
