@@ -23,12 +23,6 @@
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
 typedef int *xway_ioctl_arg_t;
 
-static inline int xway_ioctl_get(xway_ioctl_arg_t arg, int *n)
-{
-	*n = *arg;
-	return 0;
-}
-
 static inline int xway_ioctl_put(xway_ioctl_arg_t arg, int n)
 {
 	*arg = n;
@@ -36,11 +30,6 @@ static inline int xway_ioctl_put(xway_ioctl_arg_t arg, int n)
 }
 #else
 typedef unsigned long xway_ioctl_arg_t;
-
-static inline int xway_ioctl_get(xway_ioctl_arg_t arg, int *n)
-{
-	return get_user(*n, (int __user *)arg);
-}
 
 static inline int xway_ioctl_put(xway_ioctl_arg_t arg, int n)
 {

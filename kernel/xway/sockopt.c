@@ -157,50 +157,48 @@ int xway_getsockopt(struct sock *sk, int level, int optname,
 	return ret;
 }
 
-/*
- * Bytes that a reader could have now from the ring. @stretch: where it reads; if
- * that is another one after TCP's count was taken, bytes may have moved between
- * ring and TCP meanwhile. rx.lock cannot be held that long: TCP's ioctl() writes
- * to the user's memory.
- */
-static int ring_inq(struct xway_conn *conn, u32 *stretch)
+/* The ring's unread bytes. */
+static u32 ring_inq(struct xway_conn *conn)
 {
-	int n = 0;
-
-	*stretch = 0;
-	if (!conn)
+	lockdep_assert_held(&conn->rx.lock);
+	if (test_bit(XWAY_F_GONE, &conn->flags))
 		return 0;
-	mutex_lock(&conn->rx.lock);
-	if (!test_bit(XWAY_F_GONE, &conn->flags)) {
-		xway_rx_update(conn);
-		n = xway_rx_avail(conn);
-	}
-	*stretch = conn->rx.gen;
-	mutex_unlock(&conn->rx.lock);
-	return n;
+	xway_rx_update(conn);
+	return xway_rx_avail(conn);
 }
 
-static bool ring_moved(const struct xway_conn *conn, u32 stretch)
+/* What SIOCINQ answers. Under rx.lock no byte moves from the ring to TCP. */
+static u32 sock_inq(struct xway_conn *conn, struct sock *sk)
 {
-	return conn && READ_ONCE(conn->rx.gen) != stretch;
+	u32 n;
+
+	mutex_lock(&conn->rx.lock);
+	n = ring_inq(conn) + tcp_inq(sk);
+	mutex_unlock(&conn->rx.lock);
+	return n;
 }
 
 int xway_ioctl(struct sock *sk, int cmd, xway_ioctl_arg_t arg)
 {
 	struct xway_conn *conn = xway_switch_conn(sk);
-	int ret, ring, n;
-	u32 stretch;
+	u32 ring = 0;
+	int ret;
 
+	if (conn && cmd == SIOCINQ) {
+		ret = xway_ioctl_put(arg, sock_inq(conn, sk));
+		xway_conn_put(conn);
+		return ret;
+	}
+	/* Before TCP is asked: bytes only move from the ring to TCP. */
+	if (conn && cmd == SIOCATMARK) {
+		mutex_lock(&conn->rx.lock);
+		ring = ring_inq(conn);
+		mutex_unlock(&conn->rx.lock);
+	}
 	xway_stray_enter();
-	do {
-		ring = ring_inq(conn, &stretch);
-		ret = xway_base_of(sk)->ioctl(sk, cmd, arg);
-	} while (ring_moved(conn, stretch));
-	if (!ret && cmd == SIOCINQ)
-		ret = xway_ioctl_get(arg, &n) ?:
-		      xway_ioctl_put(arg, n + ring);
+	ret = xway_base_of(sk)->ioctl(sk, cmd, arg);
 	/* The urgent byte came by TCP, after what is in the ring. */
-	if (!ret && cmd == SIOCATMARK && ring)
+	if (!ret && ring)
 		ret = xway_ioctl_put(arg, 0);
 	xway_stray_leave();
 	if (conn)
@@ -211,16 +209,13 @@ int xway_ioctl(struct sock *sk, int cmd, xway_ioctl_arg_t arg)
 int xway_peek_len(struct socket *sock)
 {
 	struct xway_conn *conn = xway_switch_conn(sock->sk);
-	int ring, n;
-	u32 stretch;
+	int n;
 
-	do {
-		ring = ring_inq(conn, &stretch);
-		n = xway_base_ops(sock->sk)->peek_len(sock);
-	} while (ring_moved(conn, stretch));
-	if (conn)
-		xway_conn_put(conn);
-	return n + ring;
+	if (!conn)
+		return xway_base_ops(sock->sk)->peek_len(sock);
+	n = sock_inq(conn, sock->sk);
+	xway_conn_put(conn);
+	return n;
 }
 
 /* A later user inside the kernel that reads past recvmsg must not attach. */
