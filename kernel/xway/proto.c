@@ -128,7 +128,7 @@ static bool rx_leave(struct xway_conn *conn)
 	/* Pairs with chan_flag_open(): one sees the other. */
 	smp_mb__after_atomic();
 	rcu_read_lock();
-	/* Its barrier pairs with the writer's in xway_tx_put(). */
+	/* Its barrier pairs with the writer's in tx_publish(). */
 	if (rcu_access_pointer(conn->peer))
 		xway_chan_flag(conn, XWAY_CHAN_NO_READER);
 	rcu_read_unlock();

@@ -68,7 +68,7 @@ u32 xway_rx_avail(struct xway_conn *conn)
 		rcu_read_lock();
 		peer = rcu_dereference(conn->peer);
 		if (peer) {
-			/* Bytes after it: pairs with xway_tx_put(). */
+			/* Bytes after it: pairs with tx_publish(). */
 			rx->prod = virt_load_acquire(&peer->prod);
 		}
 		rcu_read_unlock();
@@ -283,7 +283,7 @@ bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp)
 		ring = !before(READ_ONCE(tcp_sk(sk)->copied_seq),
 			       READ_ONCE(mark[(gen + 1) & 1].seq));
 	if (peer)
-		/* As in xway_rx_avail(): pairs with xway_tx_put(). */
+		/* As in xway_rx_avail(): pairs with tx_publish(). */
 		prod = virt_load_acquire(&peer->prod);
 	rcu_read_unlock();
 	if (ring && prod != cons)

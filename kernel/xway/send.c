@@ -12,6 +12,9 @@
 /* While a channel may come, TCP gets a long send() in pieces of this size. */
 #define TCP_PIECE 65536
 
+/* Bytes that may be copied with softirqs off */
+#define SHORT_MAX 4096
+
 bool xway_stream_memory_free(const struct sock *sk, int wake)
 {
 	struct xway_conn *conn;
@@ -181,11 +184,37 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 	return copied;
 }
 
+/*
+ * Most messages are short and find the ring in use and room in it. For them the
+ * socket's spinlock does: nobody is its owner, and none can become it, so the
+ * connection stays. Return: false, with nothing done, if anything is otherwise.
+ */
+static bool send_short(struct sock *sk, struct msghdr *msg, size_t size)
+{
+	const unsigned int plain = MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE;
+	struct xway_conn *conn;
+	bool done;
+
+	if (size - 1 >= SHORT_MAX || (msg->msg_flags & ~plain))
+		return false;
+	spin_lock_bh(&sk->sk_lock.slock);
+	conn = xway_switch_conn_rcu(sk);
+	done = conn && !sock_owned_by_user_nocheck(sk) &&
+	       (conn->tx.gen & 1) && !tx_ended(sk) &&
+	       tx_refusal(conn, sk, msg) == XWAY_R_NONE &&
+	       xway_tx_put_all(conn, sk, msg, size);
+	spin_unlock_bh(&sk->sk_lock.slock);
+	return done;
+}
+
 int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 {
-	struct xway_conn *conn = xway_switch_conn(sk);
+	struct xway_conn *conn;
 	int ret;
 
+	if (likely(send_short(sk, msg, size)))
+		return size;
+	conn = xway_switch_conn(sk);
 	if (!conn) {
 		if (!(msg->msg_flags & MSG_DONTWAIT) && xway_restart())
 			return -ERESTARTSYS;

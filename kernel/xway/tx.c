@@ -6,6 +6,7 @@
  * xway_tx_writeable(), which anybody may ask.
  */
 #include <linux/tcp.h>
+#include <linux/uaccess.h>
 #include <linux/uio.h>
 #include <net/tcp.h>
 
@@ -176,6 +177,64 @@ u32 xway_tx_room(struct xway_conn *conn)
 	return room;
 }
 
+/* Bytes that fit, as far as is known without asking the peer's index. */
+static u32 tx_known_room(const struct xway_tx *tx)
+{
+	return tx->size - (tx->prod - tx->cons);
+}
+
+/* Copy into free room what nobody sees yet. Return: bytes copied. */
+static u32 tx_copy(const struct xway_tx *tx, struct msghdr *msg, u32 len)
+{
+	u32 done = 0;
+
+	while (done < len) {
+		u32 n = len - done;
+		void *at = xway_ring_at(tx->pages, tx->prod + done, tx->size,
+					&n);
+		u32 got = copy_from_iter(at, n, &msg->msg_iter);
+
+		done += got;
+		if (got < n)
+			break;
+	}
+	return done;
+}
+
+/* Let the peer see @len more bytes. Return: @len, or -EPIPE, @msg as it was. */
+static int tx_publish(struct xway_conn *conn, struct msghdr *msg, u32 len)
+{
+	const struct xway_chan_shm *peer;
+	struct xway_tx *tx = &conn->tx;
+	u32 old = tx->prod;
+	bool gone = true;
+
+	/* Before the peer can see it: softirq compares it with the peer's cons. */
+	WRITE_ONCE(tx->prod, old + len);
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	if (peer) {
+		bool ring = xway_ring_publish(&conn->own->prod, old + len, old,
+					      &peer->want_data);
+
+		/* The reader's close sets the flag and then looks at prod; we
+		 * stored prod and now look at the flag. One sees the other: it
+		 * resets, or these bytes go by TCP and earn a reset there.
+		 */
+		gone = READ_ONCE(peer->flags) & XWAY_CHAN_NO_READER;
+		if (ring && !gone)
+			xway_link_bell(conn->link, conn->peer_id,
+				       &conn->bell_last);
+	}
+	rcu_read_unlock();
+	if (gone) {
+		iov_iter_revert(&msg->msg_iter, len);
+		return -EPIPE;
+	}
+	tx->ring_bytes += len;
+	return len;
+}
+
 /**
  * xway_tx_put() - copy one stretch into the ring
  * @conn: connection whose sending direction is on the ring
@@ -187,58 +246,47 @@ u32 xway_tx_room(struct xway_conn *conn)
  */
 int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
 {
-	const struct xway_chan_shm *peer;
 	struct xway_tx *tx = &conn->tx;
-	u32 room, len, done = 0, old = tx->prod;
-	bool gone = false;
+	u32 room, len;
 
+	sock_owned_by_me(sk);
 	len = min_t(size_t, TX_STRETCH, msg_data_left(msg));
-	if (tx->size - (tx->prod - tx->cons) < len)
+	if (tx_known_room(tx) < len)
 		tx->cons = tx->prod + xway_tx_room(conn) - tx->size;
-	room = tx->size - (tx->prod - tx->cons);
+	room = tx_known_room(tx);
 	if (!room)
 		return tx_reader_gone(conn) ||
 		       test_bit(XWAY_F_BAD, &conn->flags) ? -EPIPE : -EAGAIN;
-	len = min(len, room);
-	while (done < len) {
-		u32 n = len - done;
-		void *at = xway_ring_at(tx->pages, old + done, tx->size, &n);
-		u32 got = copy_from_iter(at, n, &msg->msg_iter);
+	len = tx_copy(tx, msg, min(len, room));
+	return len ? tx_publish(conn, msg, len) : -EFAULT;
+}
 
-		done += got;
-		if (got < n)
-			break;
-	}
-	if (!done)
-		return -EFAULT;
+/**
+ * xway_tx_put_all() - copy a short message into the ring, or nothing
+ * @conn: connection whose sending direction is on the ring
+ * @sk: its socket, the spinlock of which is held
+ * @msg: the message; the iterator advances if it was put
+ * @len: its bytes
+ *
+ * Return: false, with nothing changed, if it does not fit, or the user's memory
+ * is not there, or the peer has closed its socket.
+ */
+bool xway_tx_put_all(struct xway_conn *conn, struct sock *sk,
+		     struct msghdr *msg, u32 len)
+{
+	u32 got;
 
-	/* Before the peer can see it: softirq compares it with the peer's cons. */
-	WRITE_ONCE(tx->prod, old + done);
-	rcu_read_lock();
-	peer = rcu_dereference(conn->peer);
-	if (!peer) {
-		gone = true;
-	} else {
-		bool ring = xway_ring_publish(&conn->own->prod, old + done, old,
-					      &peer->want_data);
-
-		/* The reader's close sets the flag and then looks at prod; we
-		 * stored prod and now look at the flag. One sees the other: it
-		 * resets, or these bytes go by TCP and earn a reset there.
-		 */
-		if (READ_ONCE(peer->flags) & XWAY_CHAN_NO_READER)
-			gone = true;
-		else if (ring)
-			xway_link_bell(conn->link, conn->peer_id,
-				       &conn->bell_last);
+	lockdep_assert_held(&sk->sk_lock.slock);
+	if (tx_known_room(&conn->tx) < len)
+		return false;
+	pagefault_disable();
+	got = tx_copy(&conn->tx, msg, len);
+	pagefault_enable();
+	if (got < len) {
+		iov_iter_revert(&msg->msg_iter, got);
+		return false;
 	}
-	rcu_read_unlock();
-	if (gone) {
-		iov_iter_revert(&msg->msg_iter, done);
-		return -EPIPE;
-	}
-	tx->ring_bytes += done;
-	return done;
+	return tx_publish(conn, msg, len) > 0;
 }
 
 /**
