@@ -35,7 +35,7 @@ class Config:
     has 6.12. vcpus and memory (MiB): of each guest. plain: one VM named g1, no Xen. clock: "wall", or
     "instructions": one guest instruction is one nanosecond. xenstored: "c" or "o". xway: load the
     tree's module and start its daemon. policy: what is in xwayd.conf. programs: which of
-    packages.PROGRAMS are installed.
+    packages.PROGRAMS are installed. plugin: of the emulator, with its arguments.
     """
 
     guests: int = 2
@@ -49,6 +49,7 @@ class Config:
     xway: bool = True
     policy: str = "allow all"
     programs: str = "base"
+    plugin: str = ""
 
     def checked(self) -> "Config":
         """Return it with defaults filled in; RigError names what is wrong."""
@@ -275,6 +276,7 @@ def _arguments(
         f",hostfwd=tcp:127.0.0.1:{port}-{addresses(number)[0]}:{AGENT_PORT}"
         for number, port in zip(numbers, ports, strict=True)
     )
+    args += ["-plugin", config.plugin] if config.plugin else []
     args += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
     args += ["-serial", "file:console.log", "-monitor", "unix:monitor,server=on,wait=off"]
     args += ["-drive", f"file={made.root},if=virtio,format=raw,readonly=on"]

@@ -1,0 +1,153 @@
+"""The command `bench/profile`: where the instructions of one message go."""
+
+import argparse
+import bisect
+import os
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench import micro, programs
+from bench.pair import NETFRONT, XWAY, Pair
+from bench.results import Results
+from rig import image, machine
+from rig.errors import RigError
+from rig.host import run as run_here
+from rig.paths import BUILD
+
+# asm/xen/page.h, Documentation/arch/x86/x86_64/mm.rst: where in the address space what lies
+USER = range(0x0000_8000_0000_0000)
+XEN = range(0xFFFF_8000_0000_0000, 0xFFFF_8800_0000_0000)
+MODULES = range(0xFFFF_FFFF_C000_0000, 0xFFFF_FFFF_FF00_0000)
+SOURCE = Path(__file__).with_suffix(".c")
+
+
+def _plugin() -> Path:
+    """Compile the emulator's plugin and return it."""
+    made = BUILD / "bench/profile.so"
+    made.parent.mkdir(parents=True, exist_ok=True)
+    run_here(["gcc", "-std=gnu11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-o", made, SOURCE])
+    return made
+
+
+class Symbols:
+    """Names of a guest kernel's functions, from its /proc/kallsyms and /proc/modules."""
+
+    def __init__(self, kallsyms: str, modules: str) -> None:
+        sizes = re.findall(r"^\S+ (\d+) .* 0x([0-9a-f]+)", modules, re.MULTILINE)
+        self._modules = [range(int(at, 16), int(at, 16) + int(size)) for size, at in sizes]
+        found = re.findall(r"^([0-9a-f]+) [tTwW] (\S+)(?:\s+\[(\S+)\])?$", kallsyms, re.MULTILINE)
+        table = sorted((int(at, 16), f"{module}: {name}" if module else name) for at, name, module in found)
+        self._at = [at for at, _ in table]
+        self._names = [name for _, name in table]
+
+    def name(self, address: int) -> str:
+        """Return the function that an address lies in, or whose it is."""
+        if address in USER:
+            return "(programs)"
+        if address in XEN:
+            return "(Xen)"
+        if address in MODULES and not any(address in module for module in self._modules):
+            return "(other domains' modules)"
+        place = bisect.bisect_right(self._at, address) - 1
+        return self._names[place] if place >= 0 else "(kernel)"
+
+
+class Profiler:
+    """Counts instructions by function while a test runs."""
+
+    def __init__(self, pair: Pair, control: Path) -> None:
+        self._control = control
+        self._pair = pair
+
+    def _say(self, line: str) -> None:
+        with open(self._control, "w") as fifo:
+            fifo.write(line + "\n")
+
+    def count(self, words: list[str], path: str) -> tuple[Counter[str], int]:
+        """Run a test; return instructions by function, and messages."""
+        symbols = Symbols(
+            self._pair.client.run("cat /proc/kallsyms").stdout,
+            self._pair.client.run("cat /proc/modules").stdout,
+        )
+        place = ["tcp", self._pair.server.ip4, micro.PORT] if path in (NETFRONT, XWAY) else [path]
+        result = self._control.with_name("counts")
+        done = result.with_name("counts.done")
+        done.unlink(missing_ok=True)
+        self._say("start")
+        line = self._pair.client.run(["xbench", *place, *words], timeout=90 * self._pair.slow).stdout
+        self._say(f"stop {result}")
+        end = time.monotonic() + 30
+        while not done.exists():
+            if time.monotonic() > end:
+                raise RigError("the emulator's plugin does not answer")
+            time.sleep(0.1)
+        counts: Counter[str] = Counter()
+        for text in result.read_text().splitlines():
+            address, number = text.split()
+            counts[symbols.name(int(address, 16))] += int(number, 16)
+        sent = re.search(r'"sent": (\d+)', line)
+        return counts, int(sent[1]) // int(words[1]) if sent else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="profile",
+        description="Count, by the instruction clock, where the instructions of one message go.",
+    )
+    parser.add_argument("test", nargs="+", metavar="MODE:SIZE", help="such as stream:1 or rr:2048")
+    parser.add_argument(
+        "--path", action="append", choices=micro.PATHS[:-1], help="default: netfront and xway"
+    )
+    parser.add_argument("--type", choices=("pv", "pvh"), default="pv", help="type of the guests")
+    parser.add_argument("--kernel", choices=image.KERNELS, default="6.12", help="the guests' kernel")
+    parser.add_argument("--top", type=int, default=40, metavar="N", help="functions shown, default 40")
+    return parser
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do it all; return the exit status."""
+    tests = [word.split(":") for word in arguments.test]
+    for test in tests:
+        if len(test) != 2 or test[0] not in micro.MODES or not test[1].isdigit():
+            raise RigError(f"{':'.join(test)!r} is not MODE:SIZE, MODE being {' or '.join(micro.MODES)}")
+    control = BUILD / f"bench/profile.{os.getpid()}"
+    plugin = f"{_plugin()},control={control}"
+    os.mkfifo(control)
+    config = machine.Config(type=arguments.type, kernel=arguments.kernel, clock="instructions", plugin=plugin)
+    rig = machine.up(config, "profile", die_with_us=True)
+    try:
+        pair = Pair(rig)
+        made = programs.build()
+        pair.both(lambda guest: programs.install(guest, made))
+        paths = arguments.path or [NETFRONT, XWAY]
+        bench = micro.Micro(pair, micro.Plan((), 1, 100, 60, 50), Results({}, paths))
+        bench.warm_up()
+        profiler = Profiler(pair, control)
+        for path in paths:
+            if path in (NETFRONT, XWAY):
+                pair.go(path)
+            for mode, size in tests:
+                counts, messages = profiler.count([mode, size, "100", "20"], path)
+                total = sum(counts.values())
+                print(f"\n{path}, {mode} of {size}: {total / messages:.0f} instructions a message")
+                for name, number in counts.most_common(arguments.top):
+                    print(f"{number / messages:10.1f} {number / total:6.1%}  {name}")
+        bench.stop()
+    finally:
+        rig.down()
+        control.unlink()
+    return 0
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    arguments = _parser().parse_args(words)
+    try:
+        return run(arguments)
+    except RigError as error:
+        print(f"profile: {error}", file=sys.stderr)
+        return 1
