@@ -33,7 +33,7 @@ async def main():
 asyncio.run(main())
 """
 ASYNCIO_CLIENT = """
-import asyncio, hashlib, os, sys
+import asyncio, os, sys
 async def one(host):
     reader, writer = await asyncio.open_connection(host, 7001)
     sent = os.urandom(1 << 20)
@@ -55,9 +55,7 @@ asyncio.run(main())
 def test_python_asyncio(way: Way) -> None:
     way.server.write("/tmp/t/server.py", ASYNCIO_SERVER)
     way.client.write("/tmp/t/client.py", ASYNCIO_CLIENT)
-    way.serve("python3 /tmp/t/server.py", 7001)
-    with way.carries(7 * MIB):
-        assert way.get(f"python3 /tmp/t/client.py {way.host}") == "right"
+    way.talk("python3 /tmp/t/server.py", f"python3 /tmp/t/client.py {way.host}", 7 * MIB)
 
 
 JAVA = """
@@ -88,12 +86,9 @@ public class T {
 
 def test_java(way: Way) -> None:
     """Channels in the server, streams in the client; compiled by the guest's own java."""
-    for guest in (way.server, way.client):
-        guest.write("/tmp/t/T.java", JAVA)
+    way.write("/tmp/t/T.java", JAVA)
     java = "java -Xint -Xmx128m -XX:+UseSerialGC /tmp/t/T.java"
-    way.serve(f"{java} server", 7001, 180)
-    with way.carries(3 * MIB):
-        assert way.get(f"{java} client {way.host}", timeout=300) == "right"
+    way.talk(f"{java} server", f"{java} client {way.host}", 3 * MIB, seconds=180, timeout=300)
 
 
 NODE = """
@@ -110,11 +105,9 @@ else {
 
 
 def test_node(way: Way) -> None:
-    for guest in (way.server, way.client):
-        guest.write("/tmp/t/t.js", NODE)
-    way.serve("node --jitless /tmp/t/t.js server", 7001)
-    with way.carries(8 * MIB):
-        assert way.get(f"node --jitless /tmp/t/t.js client {way.host}") == "right"
+    way.write("/tmp/t/t.js", NODE)
+    node = "node --jitless /tmp/t/t.js"
+    way.talk(f"{node} server", f"{node} client {way.host}", 8 * MIB)
 
 
 GRPC = """
@@ -135,11 +128,8 @@ with grpc.insecure_channel(sys.argv[2] + ":7001") as channel:
 
 
 def test_grpc(way: Way) -> None:
-    for guest in (way.server, way.client):
-        guest.write("/tmp/t/t.py", GRPC)
-    way.serve("python3 /tmp/t/t.py server", 7001)
-    with way.carries(5 * MIB):
-        assert way.get(f"python3 /tmp/t/t.py client {way.host}") == "right"
+    way.write("/tmp/t/t.py", GRPC)
+    way.talk("python3 /tmp/t/t.py server", f"python3 /tmp/t/t.py client {way.host}", 5 * MIB)
 
 
 GO = """
@@ -148,7 +138,7 @@ package main
 import ("bytes"; "fmt"; "io"; "math/rand"; "net"; "os"; "sync")
 
 func one(host string, seed int64) {
-    sent := make([]byte, 1<<20)
+    sent := make([]byte, 1<<22)
     rand.New(rand.NewSource(seed)).Read(sent)
     c, err := net.Dial("tcp", host+":7001")
     if err != nil { panic(err) }
@@ -181,11 +171,8 @@ func main() {
 def test_go(way: Way) -> None:
     """Static, with a goroutine for each direction. MPTCP, newer Go's default, would keep it on TCP."""
     program = compiled({"t.go": GO}, "CGO_ENABLED=0 go build -o program t.go")
-    for guest in (way.server, way.client):
-        guest.put(program, "/tmp/t/go", mode=0o755)
-    way.serve("GODEBUG=multipathtcp=0 /tmp/t/go server", 7001)
-    with way.carries(7 * MIB):
-        assert way.get(f"/tmp/t/go client {way.host}") == "right"
+    way.put(program, "/tmp/t/go")
+    way.talk("GODEBUG=multipathtcp=0 /tmp/t/go server", f"/tmp/t/go client {way.host}", 28 * MIB)
 
 
 RUST = """
@@ -251,8 +238,5 @@ def test_rust_tokio(way: Way) -> None:
         " --config 'source.debian.directory=\"/usr/share/cargo/registry\"';"
         " cp target/release/t program",
     )
-    for guest in (way.server, way.client):
-        guest.put(program, "/tmp/t/rust", mode=0o755)
-    way.serve("/tmp/t/rust server", 7001)
-    with way.carries(7 * MIB):
-        assert way.get(f"/tmp/t/rust client {way.host}") == "right"
+    way.put(program, "/tmp/t/rust")
+    way.talk("/tmp/t/rust server", f"/tmp/t/rust client {way.host}", 7 * MIB)

@@ -96,8 +96,7 @@ MPTCP_CONNECT = [
 def test_mptcp_connect(way: Way) -> None:
     """The kernel's own test of both directions at once, in its plain-TCP mode."""
     program = sources.mptcp_connect()
-    for guest in (way.server, way.client):
-        guest.put(program, "/tmp/t/mptcp_connect", mode=0o755)
+    way.put(program, "/tmp/t/mptcp_connect")
     ours = way.file(2 * MIB, "/tmp/t/server")
     theirs = way.file(2 * MIB, "/tmp/t/client", at_client=True)
     with way.carries(8 * MIB):

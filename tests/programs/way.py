@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from rig.guest import Background, Guest
 from tests import traffic
@@ -80,6 +81,22 @@ class Way:
         """Make a file of random bytes, in the server's guest unless told, and return its checksum."""
         command = f"mkdir -p $(dirname {path}); head -c {size} /dev/urandom >{path}; sha256sum <{path}"
         return (self.client if at_client else self.server).run(command).stdout.split()[0]
+
+    def talk(self, server: str, client: str, least: int, seconds: float = 60, timeout: float = 120) -> None:
+        """Start a server on port 7001, seconds to listen, and see its client say "right"; see carries()."""
+        self.serve(server, 7001, seconds)
+        with self.carries(least):
+            assert self.get(client, timeout) == "right"
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file in both guests."""
+        for guest in (self.server, self.client):
+            guest.write(path, text)
+
+    def put(self, program: Path, path: str) -> None:
+        """Put a program of this host into both guests."""
+        for guest in (self.server, self.client):
+            guest.put(program, path, mode=0o755)
 
     def checksum(self, command: str, timeout: float = 120) -> str:
         """Return the checksum of what a client prints."""
