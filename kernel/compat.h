@@ -7,6 +7,7 @@
 
 #include <linux/uaccess.h>
 #include <linux/version.h>
+#include <net/tcp.h>
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0) || \
 	LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
@@ -18,6 +19,18 @@
 #else
 #define xway_assign_str(dst, src) __assign_str(dst, src)
 #endif
+
+/* Point releases of one kernel differ by the last argument: no number tells. */
+static inline void xway_tcp_send_ack(struct sock *sk)
+{
+	void (*two)(struct sock *, u32) = (void *)__tcp_send_ack;
+	void (*three)(struct sock *, u32, u16) = (void *)__tcp_send_ack;
+
+	if (__builtin_types_compatible_p(typeof(__tcp_send_ack), typeof(*two)))
+		two(sk, tcp_sk(sk)->rcv_nxt);
+	else
+		three(sk, tcp_sk(sk)->rcv_nxt, 0);
+}
 
 /* proto.ioctl: a number by value, or a pointer in the kernel since 6.5 */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)

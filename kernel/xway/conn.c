@@ -14,6 +14,7 @@
 #include <net/tcp.h>
 
 #include "channel.h"
+#include "companion.h"
 #include "conn.h"
 #include "link.h"
 #include "proto.h"
@@ -501,6 +502,8 @@ static void conn_work(struct work_struct *work)
 	rcu_read_unlock();
 
 	sk = conn_hold_sk(conn);
+	if (test_and_clear_bit(XWAY_F_ACK, &conn->flags) && sk)
+		xway_companion_ack(conn, sk);
 	if (sk && test_bit(XWAY_F_BAD, &conn->flags)) {
 		mutex_unlock(&conn->rx.lock);
 		conn_abort(conn, sk);

@@ -32,6 +32,7 @@ enum {
 	XWAY_F_RX_CLOSED,	/* nothing more to read from the peer's ring */
 	XWAY_F_TX_CLOSED,	/* nothing more is put into our ring */
 	XWAY_F_RETRY,		/* the helper looks again by itself */
+	XWAY_F_ACK,		/* TCP shall send an acknowledgement */
 };
 
 /**
@@ -103,6 +104,7 @@ struct xway_rx {
  * @peer: the peer's words. Cleared when the channel ends; readers use RCU or
  *	hold @rx.lock
  * @own: own words, in the own arena; may be used while @peer is set
+ * @companion_bytes: bytes by ring when companion.c last looked
  *
  * Lock order: rx.lock, socket lock, link->lock, lock. The helper (@work) is the
  * only one that opens and closes channels.
@@ -118,6 +120,7 @@ struct xway_conn {
 	enum xway_reason reason;
 	bool active;
 	bool established;
+	u64 companion_bytes;
 
 	struct xway_chan_shm *own;
 	const struct xway_chan_shm __rcu *peer;

@@ -6,6 +6,7 @@
 #include <linux/workqueue.h>
 
 #include "channel.h"
+#include "companion.h"
 #include "conn.h"
 #include "link.h"
 #include "local.h"
@@ -58,6 +59,7 @@ static int __init xway_init(void)
 	err = xway_switch_init();
 	if (err)
 		goto err_xen;
+	xway_companion_init();
 	return 0;
 
 err_xen:
@@ -83,6 +85,7 @@ err_conn:
 static void __exit xway_exit(void)
 {
 	xway_netlink_exit();
+	xway_companion_exit();
 	xway_switch_exit();
 	xway_xen_exit();
 	xway_local_stop();

@@ -20,6 +20,7 @@
 	x(EVENTS_RECEIVED, "events_received")				\
 	x(BELLS_SENT, "bells_sent")	/* channels posted */		\
 	x(BELLS_SAVED, "bells_saved")	/* posted already */		\
+	x(COMPANION_ACKS, "companion_acks") /* to be known on the path */ \
 	x(LINKS_UP, "links_up")						\
 	x(LINKS_DOWN, "links_down")					\
 	x(VIOLATIONS, "violations")	/* of the protocol by a peer */	\

@@ -135,6 +135,52 @@ def test_module_unloads_while_connections_stay_open(local: Ends) -> None:
     assert "done" in done.stdout, done.stderr
 
 
+TALKER = r"""
+import socket, subprocess, threading, time
+l = socket.create_server(("127.0.0.1", 6000))
+def serve():
+    c, _ = l.accept()
+    while b := c.recv(65536):
+        c.sendall(b)
+threading.Thread(target=serve, daemon=True).start()
+s = socket.create_connection(("127.0.0.1", 6000))
+def echo():
+    s.sendall(b"x" * 100)
+    assert len(s.recv(100, socket.MSG_WAITALL)) == 100
+end = time.monotonic() + 8
+while time.monotonic() < end:
+    echo()
+    time.sleep(0.02)
+subprocess.run(["xway", "off", "--wait", "5"], check=True)
+echo()
+"""
+
+
+@pytest.fixture
+def forgetful_firewall(guest: Guest) -> Iterator[None]:
+    """A firewall that forgets a silent connection after three seconds, and takes up none in its middle."""
+    keys = ("tcp_timeout_established=3", "tcp_loose=0")
+    guest.run(
+        "modprobe nf_conntrack; nft -f - && sysctl -qw"
+        + " ".join(f" net.netfilter.nf_conntrack_{k}" for k in keys),
+        stdin=b"table ip xway { chain in { type filter hook input priority 0;"
+        b" tcp sport 6000 ct state invalid drop; tcp dport 6000 ct state invalid drop; }; }\n",
+    )
+    yield
+    guest.run("nft flush ruleset; sysctl -qw net.netfilter.nf_conntrack_tcp_loose=1")
+
+
+def test_a_firewall_knows_a_connection_that_uses_the_ring(guest: Guest, forgetful_firewall: None) -> None:
+    """TCP is silent meanwhile, and is needed again in the end."""
+    guest.write("/tmp/talker.py", TALKER)
+    guest.run("xway off; modprobe -r xway; modprobe xway companion_ack_s=1; xway local add 127.0.0.0/8")
+    before = traffic.counters(guest)
+    guest.run("timeout 40 python3 /tmp/talker.py")
+    now = traffic.moved(before, traffic.counters(guest))
+    assert now["companion_acks"] > 3 and now["tx_ring_bytes"] > 10000, now
+    guest.run("xway off; modprobe -r xway")
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
