@@ -18,6 +18,7 @@ import traceback
 import data  # noqa: F401 - importing them lists their behaviours
 import life  # noqa: F401
 import options  # noqa: F401
+import uring  # noqa: F401
 import waiting  # noqa: F401
 
 from tools import Behaviour, behaviours, now, opened, say
