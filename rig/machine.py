@@ -428,7 +428,8 @@ def _boot(machine: Machine) -> None:
         for guest in machine.guests:
             _wait(machine, guest)
     except RigError as error:
-        raise type(error)(f"{error}\n{_last_words(machine)}") from error
+        error.args = (f"{error}\n{_last_words(machine)}",)
+        raise
 
 
 def _last_words(machine: Machine) -> str:

@@ -1,8 +1,10 @@
 """Debian packages: versions that the host's package sources offer, downloading and unpacking them."""
 
+import contextlib
 import os
 import re
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -134,6 +136,33 @@ def download(package: str) -> Path:
     if not found:
         raise RigError(f"apt-get download {package} left no file {name}")
     return found[0]
+
+
+def download_source(package: str) -> Path:
+    """Return the upstream archive of the source of `package`, in the cache, downloading it if need be.
+
+    It is of the newest version that can be had: mirrors do not always keep the sources of security updates.
+    """
+    source = _record(package).get("Source", package).split()[0]
+    folder = cache_dir() / "sources"
+    folder.mkdir(exist_ok=True)
+    name = f"{source}_*.orig.tar.*[!c]"
+    found = sorted(folder.glob(name))
+    if found:
+        return found[-1]
+    with tempfile.TemporaryDirectory() as work, Step(f"downloading the source of {source}"):
+        (Path(work) / "lists/partial").mkdir(parents=True)
+        (Path(work) / "list").write_text(sources().replace("deb [", "deb-src ["))
+        options = ["-o", f"Dir::Etc::SourceList={work}/list", "-o", "Dir::Etc::SourceParts=/dev/null"]
+        options += ["-o", f"Dir::State::Lists={work}/lists", "-o", "APT::Sandbox::User=root"]
+        run(["apt-get", "update", "-q", *options])
+        records = run(["apt-cache", *options, "showsrc", "--only-source", source])
+        for offered in re.findall(r"^Version: (.*)$", records, re.MULTILINE):
+            words = ["source", "-q", "--download-only", "--tar-only", f"{source}={offered}"]
+            with contextlib.suppress(RigError):
+                run(["apt-get", *options, *words], cwd=folder)
+                return next(folder.glob(name))
+    raise RigError(f"apt-get source {source}: no archive can be had")
 
 
 def unpack(package: str, folder: Path) -> None:

@@ -1,6 +1,9 @@
 """Other people's tests, out of Debian's source packages."""
 
+import hashlib
+import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from rig import packages
@@ -10,25 +13,78 @@ from rig.progress import Step
 from tests import traffic
 
 KERNEL = "linux-source-6.12"
-MPTCP_CONNECT = "net/mptcp/mptcp_connect.c"
+SELFTESTS = ["kselftest.h", "kselftest_harness.h", "net/tls.c", "net/msg_zerocopy.c", "net/tcp_mmap.c"]
+SELFTESTS += ["net/mptcp/mptcp_connect.c"]
 
 
-def mptcp_connect() -> Path:
-    """Build the kernel's self-test mptcp_connect and return the program."""
+def _kept(name: str, wanted: Sequence[str]) -> Path:
+    key = hashlib.sha256("\n".join(wanted).encode()).hexdigest()[:12]
+    return cache() / f"{name}-{key}"
+
+
+def _selftests() -> Path:
+    """Return the folder tools/testing/selftests of a kernel source, with what is wanted of it."""
     packages.look_up([KERNEL])
-    folder = cache() / f"selftests-{packages.version(KERNEL)}"
+    folder = _kept(f"selftests-{packages.version(KERNEL)}", [*SELFTESTS, "changed 1"])
     with making(folder) as work:
         if work:
             with Step("unpacking the kernel's self-tests"):
+                names = " ".join(f"{KERNEL}/tools/testing/selftests/{name}" for name in SELFTESTS)
                 subprocess.run(
                     f"dpkg-deb --fsys-tarfile {packages.download(KERNEL)} |"
                     f" tar xO ./usr/src/{KERNEL}.tar.xz | xz -dc -T0 |"
-                    f" tar x -C {work} --strip-components=4 {KERNEL}/tools/testing/selftests/{MPTCP_CONNECT}",
+                    f" tar x -C {work} --strip-components=4 {names}",
                     shell=True,
                     check=True,
                 )
-    program = traffic.TOP / "build/tests/mptcp_connect"
+                # Tests of later kernels were added to this one that call a function by its later arguments.
+                tls = work / "net/tls.c"
+                calls = re.compile(r"(tls_crypto_info_init\([^;]*?), [01]\);")
+                tls.write_text(calls.sub(r"\1);", tls.read_text()))
+                mapped = work / "net/tcp_mmap.c"  # sends 32 GiB: too much for an emulated machine
+                mapped.write_text(mapped.read_text().replace("FILE_SZ (1ULL << 35)", "FILE_SZ (1ULL << 27)"))
+    return folder
+
+
+def kernel_selftest(name: str) -> Path:
+    """Build one of the kernel's self-tests, such as "net/tls", and return the program."""
+    folder = _selftests()
+    program = traffic.TOP / "build/tests/selftests" / Path(name).name
     program.parent.mkdir(parents=True, exist_ok=True)
     if not program.exists():
-        subprocess.run(["gcc", "-O2", "-w", "-o", program, folder / MPTCP_CONNECT], check=True)
+        words = ["gcc", "-O2", "-w", f"-I{folder}", f"-I{folder}/net", "-o", program, folder / f"{name}.c"]
+        subprocess.run([*words, "-pthread", "-lcrypto"], check=True)
     return program
+
+
+def upstream(package: str, wanted: Sequence[str]) -> Path:
+    """Return a folder with `wanted` files and folders of the upstream sources of Debian package `package`."""
+    packages.look_up([package])
+    folder = _kept(f"{package}-{packages.version(package).replace(':', '.')}", wanted)
+    with making(folder) as work:
+        if work:
+            with Step(f"unpacking the tests of {package}"):
+                archive = packages.download_source(package)
+                words = ["tar", "xf", archive, "-C", work, "--strip-components=1", "--wildcards"]
+                subprocess.run([*words, *(f"*/{name}" for name in wanted)], check=True)
+    return folder
+
+
+def go_tests(package: str) -> Path:
+    """Build the tests of a package of Go's library and return the archive of what they need.
+
+    package: its name, such as "net/http". In the archive, src/PACKAGE/tests is to be run in its folder.
+    """
+    source = next(Path("/usr/share").glob("go-1.*/src"))
+    top = traffic.TOP / "build/tests/go" / package.replace("/", "-")
+    archive = top.with_suffix(".tar")
+    if not archive.exists():
+        folder = top / "src" / package
+        folder.mkdir(parents=True, exist_ok=True)
+        go = Path("/usr/lib") / source.parent.name / "bin/go"
+        subprocess.run([go, "test", "-c", "-o", folder / "tests", package], check=True)
+        subprocess.run(["cp", "-rL", *(source / package).glob("*.go"), folder], check=True)
+        subprocess.run(["cp", "-rL", source / package / "testdata", folder], check=True)
+        subprocess.run(["cp", "-rL", source / "testdata", top / "src"], check=True)
+        subprocess.run(["tar", "cf", archive, "-C", top, "src"], check=True)
+    return archive

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.programs.way import MIB, Way
+from tests.programs.way import MIB, Way, postgresql
 
 
 def test_redis(way: Way) -> None:
@@ -23,19 +23,7 @@ def test_memcached(way: Way, mode: str) -> None:
 
 
 def test_postgresql(way: Way) -> None:
-    programs, data = "/usr/lib/postgresql/15/bin", "/tmp/t/pg"
-    way.server.run(
-        f"install -d -o postgres -m 700 {data}; chmod a+rx /tmp/t;"
-        f" runuser -u postgres -- {programs}/initdb -D {data} -N -A trust >/dev/null;"
-        f" echo 'host all all 0.0.0.0/0 trust' >>{data}/pg_hba.conf",
-        timeout=300,
-    )
-    way.serve(
-        f"runuser -u postgres -- {programs}/postgres -D {data} -c listen_addresses='*' -c port=7001"
-        " -c shared_buffers=32MB -c fsync=off -c unix_socket_directories=/tmp",
-        7001,
-    )
-    to = f"-h {way.host} -p 7001 -U postgres"
+    to = postgresql(way)
     with way.carries(MIB):
         way.get(f"pgbench {to} -q -i -s 1 postgres 2>&1")
         way.get(f"pgbench {to} -n -c 4 -t 50 postgres")

@@ -1,6 +1,5 @@
 """Remote work: shells, repositories, measuring, plain streams."""
 
-from tests import sources
 from tests.programs.way import MIB, Way, repository, sshd
 
 
@@ -85,28 +84,3 @@ def test_openmpi(way: Way) -> None:
             " --host g2:1,g1:1 -n 2 python3 -m mpi4py.bench ringtest -n 1048576 -l 8"
         )
     assert "seconds" in said, said
-
-
-MPTCP_CONNECT = [
-    "-m poll", "-m mmap", "-m sendfile", "-P saveWithPeek", "-P saveAfterPeek", "-S 4096 -R 4096",
-    "-r 5000 -m poll", "-f 100000",
-]  # fmt: skip
-
-
-def test_mptcp_connect(way: Way) -> None:
-    """The kernel's own test of both directions at once, in its plain-TCP mode."""
-    program = sources.mptcp_connect()
-    way.put(program, "/tmp/t/mptcp_connect")
-    ours = way.file(2 * MIB, "/tmp/t/server")
-    theirs = way.file(2 * MIB, "/tmp/t/client", at_client=True)
-    with way.carries(8 * MIB):
-        for options in MPTCP_CONNECT:
-            cut = "-f" in options
-            words = f"/tmp/t/mptcp_connect -s TCP -p 7001 -t 60000 {options}"
-            other = words.replace("-f 100000", "-f -1")
-            server = way.serve(f"{other} -l 0.0.0.0 </tmp/t/server >/tmp/t/got", 7001)
-            way.get(f"{words} {way.host} </tmp/t/client >/tmp/t/got")
-            assert server.wait().status == 0, server.stderr()
-            if not cut:
-                assert way.get("sha256sum </tmp/t/got").split()[0] == ours, options
-                assert way.server.run("sha256sum </tmp/t/got").stdout.split()[0] == theirs, options

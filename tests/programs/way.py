@@ -1,6 +1,7 @@
 """The two ways between a server and a client, and the servers that several tests need."""
 
 import shlex
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -98,6 +99,15 @@ class Way:
         for guest in (self.server, self.client):
             guest.put(program, path, mode=0o755)
 
+    def put_tree(self, folder: Path, path: str) -> None:
+        """Put what a folder of this host has into one of both guests."""
+        archive = traffic.TOP / "build/tests/tree.tar"
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["tar", "cf", archive, "-C", folder, "."], check=True)
+        for guest in (self.server, self.client):
+            guest.put(archive, "/tmp/t/tree.tar")
+            guest.run(f"mkdir -p {path}; tar xf /tmp/t/tree.tar -C {path}; rm /tmp/t/tree.tar")
+
     def checksum(self, command: str, timeout: float = 120) -> str:
         """Return the checksum of what a client prints."""
         return self.get(f"bash -o pipefail -c {shlex.quote(command + ' | sha256sum')}", timeout).split()[0]
@@ -119,6 +129,26 @@ def smbd(way: Way) -> None:
     )
     way.server.run("mkdir -p /tmp/t/l /tmp/t/s")
     way.serve("smbd -F --no-process-group -s /tmp/t/smb.conf", 4450)
+
+
+POSTGRESQL = "/usr/lib/postgresql/15"
+
+
+def postgresql(way: Way, options: str = "") -> str:
+    """Start a PostgreSQL server and return the words that tell its clients where it is."""
+    programs, data = f"{POSTGRESQL}/bin", "/tmp/t/pg"
+    way.server.run(
+        f"install -d -o postgres -m 700 {data}; chmod a+rx /tmp/t;"
+        f" runuser -u postgres -- {programs}/initdb -D {data} -N -A trust {options} >/dev/null;"
+        f" echo 'host all all 0.0.0.0/0 trust' >>{data}/pg_hba.conf",
+        timeout=300,
+    )
+    way.serve(
+        f"runuser -u postgres -- {programs}/postgres -D {data} -c listen_addresses='*' -c port=7001"
+        " -c shared_buffers=32MB -c fsync=off -c unix_socket_directories=/tmp",
+        7001,
+    )
+    return f"-h {way.host} -p 7001 -U postgres"
 
 
 def repository(way: Way) -> str:

@@ -1,0 +1,89 @@
+"""Suites that other people wrote, run by a client in one guest against a server in the other."""
+
+import re
+import subprocess
+
+from rig import packages
+from rig.paths import BUILD
+from tests import sources
+from tests.programs.way import MIB, POSTGRESQL, Way, postgresql
+
+MPTCP_CONNECT = [
+    "-m poll", "-m mmap", "-m sendfile", "-P saveWithPeek", "-P saveAfterPeek", "-S 4096 -R 4096",
+    "-r 5000 -m poll", "-f 100000",
+]  # fmt: skip
+
+
+def test_mptcp_connect(way: Way) -> None:
+    """The kernel's own test of both directions at once, in its plain-TCP mode."""
+    program = sources.kernel_selftest("net/mptcp/mptcp_connect")
+    way.put(program, "/tmp/t/mptcp_connect")
+    ours = way.file(2 * MIB, "/tmp/t/server")
+    theirs = way.file(2 * MIB, "/tmp/t/client", at_client=True)
+    with way.carries(8 * MIB):
+        for options in MPTCP_CONNECT:
+            cut = "-f" in options
+            words = f"/tmp/t/mptcp_connect -s TCP -p 7001 -t 60000 {options}"
+            other = words.replace("-f 100000", "-f -1")
+            server = way.serve(f"{other} -l 0.0.0.0 </tmp/t/server >/tmp/t/got", 7001)
+            way.get(f"{words} {way.host} </tmp/t/client >/tmp/t/got")
+            assert server.wait().status == 0, server.stderr()
+            if not cut:
+                assert way.get("sha256sum </tmp/t/got").split()[0] == ours, options
+                assert way.server.run("sha256sum </tmp/t/got").stdout.split()[0] == theirs, options
+
+
+# Those that test replication, cluster, files of the server or its memory need it on the same machine.
+REDIS = [
+    "type/" + name for name in "string incr list list-2 set hash hash-ziplist stream stream-cgroups".split()
+]
+REDIS += (
+    "protocol keyspace scan expire multi quit pubsub pubsubshard sort bitops geo hyperloglog dump".split()
+)
+REDIS += "querybuf tracking introspection-2 functions scripting limits obuf-limits".split()
+
+
+def test_redis_runtest(way: Way) -> None:
+    """Redis's own, in its mode for a server elsewhere."""
+    way.put_tree(sources.upstream("redis-server", ["runtest", "tests", "utils/lru"]), "/tmp/t/redis")
+    way.serve(
+        "redis-server --bind 0.0.0.0 --protected-mode no --port 7001 --save '' --dir /tmp/t"
+        " --enable-debug-command yes",
+        7001,
+    )
+    chosen = " ".join(f"--single unit/{name}" for name in REDIS)
+    with way.carries(10 * MIB):
+        said = way.get(
+            "cd /tmp/t/redis; mkdir -p src; ln -sf /usr/bin/redis-* src;"
+            f" ./runtest --host {way.host} --port 7001 --tags '-slow -needs:save -needs:reset' {chosen}"
+            " || true",
+            timeout=1500,
+        )
+    passed = len(re.findall(r"\[ok\]", said))
+    assert "All tests passed without errors" in said and passed > 500, said[-5000:]
+
+
+def test_postgresql_regress(way: Way) -> None:
+    """PostgreSQL's regression suite, whose files lie in both guests."""
+    source = sources.upstream("postgresql-15", ["src/test/regress"]) / "src/test/regress"
+    made = BUILD / "tests/regress"
+    development = made / "server-dev"
+    if not (made / "regress.so").exists():
+        packages.unpack("postgresql-server-dev-15", development)
+        include = development / "usr/include/postgresql/15/server"
+        words = ["gcc", "-O2", "-w", "-shared", "-fPIC", f"-I{include}", source / "regress.c"]
+        subprocess.run([*words, "-o", made / "regress.so"], check=True)
+    way.put_tree(source, "/tmp/t/regress")
+    way.put(made / "regress.so", "/tmp/t/regress/regress.so")
+    program = development / f"{POSTGRESQL}/lib/pgxs/src/test/regress/pg_regress".lstrip("/")
+    way.put(program, "/tmp/t/regress/pg_regress")
+    way.server.run("chown -R postgres /tmp/t/regress")
+    postgresql(way, "--no-locale")
+    with way.carries(10 * MIB):
+        said = way.get(
+            f"cd /tmp/t/regress; ./pg_regress --host={way.host} --port=7001 --user=postgres"
+            f" --bindir={POSTGRESQL}/bin --inputdir=. --outputdir=. --dlpath=. --schedule=parallel_schedule"
+            " --max-concurrent-tests=20 || true",
+            timeout=3000,
+        )
+    assert "tests passed" in said, said[-5000:]

@@ -1,0 +1,96 @@
+"""Suites that other people wrote run twice in one ordinary VM: module absent, and by ring on 127.0.0.0/8."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from rig import fixtures
+from rig.guest import Guest
+from tests import traffic
+
+Outcomes = dict[str, str]
+KEY = pytest.StashKey[dict[str, dict[str, str]]]()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give tests their machine."""
+    fixtures.choose(metafunc, plain=True, programs="compat", memory=1536)
+
+
+@dataclass
+class Suite:
+    """One suite told twice; `row` is its line in the table."""
+
+    guest: Guest
+    row: dict[str, str] = field(default_factory=dict)
+
+    def compare(
+        self, tell: Callable[[list[str]], Outcomes], least: int, differences: dict[str, str] | None = None
+    ) -> None:
+        """Tell the suite without the module, then by ring, and compare outcomes test by test.
+
+        tell: given the names of tests, none for all, runs them and returns what became of each.
+        least: so many bytes must go by ring. differences: tests that may differ, and why.
+        What differs is told once more both ways: some tests fail now and then on a slow machine.
+        """
+        self._absent()
+        plain = tell([])
+        assert plain
+        self._load()
+        before = traffic.counters(self.guest)
+        ours = tell([])
+        moved = traffic.moved(before, traffic.counters(self.guest))
+        differs = [name for name in plain if ours.get(name) != plain[name]]
+        if differs:
+            ours.update(tell(differs))
+            self._absent()
+            plain.update(tell(differs))
+        count = sum(outcome in ("ok", "PASS") for outcome in ours.values())
+        self.row["passed"] = f"{count} of {len(ours)}, as without the module"
+        self.row["by"] = f"ring {moved['tx_ring_bytes']:,} bytes, TCP {moved['tx_tcp_bytes']:,}"
+        reasons = {n.partition(":")[2]: c for n, c in moved.items() if n.startswith("reason:") and c}
+        self.row["left for"] = ", ".join(f"{name} {n}" for name, n in sorted(reasons.items()))
+        left = {
+            name: (plain[name], ours.get(name))
+            for name in plain
+            if ours.get(name) != plain[name] and name not in (differences or {})
+        }
+        assert not left, json.dumps(left, indent=1)
+        assert moved["violations"] == 0, moved
+        # What a test closes without reading it is not received.
+        assert moved["tx_ring_bytes"] >= max(least, moved["rx_ring_bytes"]), moved
+
+    def _absent(self) -> None:
+        self.guest.run("xway off --wait 20; modprobe -r xway", check=False)
+        assert not self.guest.run("grep -w ^xway /proc/modules", check=False).stdout
+
+    def _load(self) -> None:
+        self.guest.run("modprobe xway && xway on && xway local add 127.0.0.0/8 && xway local add ::1/128")
+
+
+@pytest.fixture
+def suite(request: pytest.FixtureRequest, guest: Guest) -> Iterator[Suite]:
+    """Return the suite of this test; afterwards nothing of it is left and the module unloads."""
+    guest.run("ip link set lo up")
+    rows = request.config.stash.setdefault(KEY, {})
+    yield Suite(guest, rows.setdefault(request.node.name.removeprefix("test_"), {}))
+    guest.run("xway off --wait 20; modprobe -r xway", check=False)
+    assert not guest.run("grep -w ^xway /proc/modules", check=False).stdout
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print the table, and leave it in build/suites.json."""
+    rows = config.stash.get(KEY, {})
+    if not rows:
+        return
+    terminalreporter.section("suites")
+    for name, row in rows.items():
+        terminalreporter.write_line(f"{name:40} {row.get('passed', 'WRONG'):40} {row.get('by', '')}")
+        if row.get("left for"):
+            terminalreporter.write_line(f"{'':40} left the ring for: {row['left for']}")
+    folder = traffic.TOP / "build"
+    folder.mkdir(exist_ok=True)
+    (folder / "suites.json").write_text(json.dumps(rows, indent=1) + "\n")

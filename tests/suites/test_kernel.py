@@ -1,0 +1,67 @@
+"""The kernel's own tests of what leaves the ring: kTLS, zero-copy send and receive."""
+
+import re
+import time
+
+import pytest
+
+from tests.sources import kernel_selftest
+from tests.suites.conftest import Outcomes, Suite
+
+pytestmark = [pytest.mark.rig(kernel="6.12"), pytest.mark.rig(kernel="6.1")]
+
+
+def test_tls(suite: Suite) -> None:
+    suite.guest.put(kernel_selftest("net/tls"), "/tmp/tls", mode=0o755)
+    suite.guest.run("modprobe tls")
+
+    def tell(names: list[str]) -> Outcomes:
+        words = [f"-r {name}" for name in names] or ["-v 12_aes_gcm"]
+        done = suite.guest.run(f"/tmp/tls {' '.join(words)}", timeout=900, check=False)
+        told = re.findall(r"^(ok|not ok) \d+ (\S+)", done.stdout, re.MULTILINE)
+        return {name: outcome for outcome, name in told}
+
+    # Each sets the option as soon as it is connected: nothing is to go by ring.
+    suite.compare(tell, 0)
+
+
+COPIES = {
+    "tcp_mmap": ("/tmp/tcp_mmap -4 -s -i", "/tmp/tcp_mmap -4 -H 127.0.0.1 -i"),
+    "tcp_mmap, receive": ("/tmp/tcp_mmap -4 -s -z -i", "/tmp/tcp_mmap -4 -H 127.0.0.1 -i"),
+    "tcp_mmap, send": ("/tmp/tcp_mmap -4 -s -i", "/tmp/tcp_mmap -4 -H 127.0.0.1 -z -i"),
+    "msg_zerocopy": (
+        "/tmp/msg_zerocopy -4 -t 2 -S 127.0.0.1 -D 127.0.0.1 -r tcp",
+        "/tmp/msg_zerocopy -4 -t 1 -S 127.0.0.1 -D 127.0.0.1 tcp",
+    ),
+    "msg_zerocopy, send": (
+        "/tmp/msg_zerocopy -4 -t 2 -S 127.0.0.1 -D 127.0.0.1 -r tcp",
+        "/tmp/msg_zerocopy -4 -t 1 -S 127.0.0.1 -D 127.0.0.1 -z tcp",
+    ),
+}
+
+
+def test_zero_copy(suite: Suite) -> None:
+    for name in ("tcp_mmap", "msg_zerocopy"):
+        suite.guest.put(kernel_selftest(f"net/{name}"), f"/tmp/{name}", mode=0o755)
+
+    def tell(names: list[str]) -> Outcomes:
+        told = {}
+        for name in names or COPIES:
+            server, client = COPIES[name]
+            running = suite.guest.start(f"stdbuf -oL {server}")
+            suite.guest.run(
+                "for i in $(seq 50); do ss -Hltn | grep -q . && break; sleep 0.1; done; sleep 0.5"
+            )
+            done = suite.guest.run(f"timeout 100 {client}", timeout=120, check=False)
+            told[name] = f"status {done.status}: {done.stderr[-300:]}" if done.status else "ok"
+            end = time.monotonic() + 20
+            while not re.search("SHA256 is correct|rx=", running.stdout()):
+                if time.monotonic() > end:
+                    told[name] += f", receiver: {running.stdout()[-300:]} {running.stderr()[-300:]}"
+                    break
+                time.sleep(0.2)
+            running.kill()
+        return told
+
+    # They begin with zero-copy, or turn to it.
+    suite.compare(tell, 0)
