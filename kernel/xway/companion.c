@@ -7,6 +7,8 @@
  * we last looked, the active end has TCP send an acknowledgement. A connection
  * that nobody uses stays as silent as it would be without us.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/module.h>
 #include <net/tcp.h>
 
@@ -14,22 +16,48 @@
 #include "compat.h"
 #include "conn.h"
 
-static unsigned int companion_ack_s = 60;
+/* Below the 60 s in which Linux's conntrack forgets one that is half closed */
+static unsigned int companion_ack_s = 30;
 module_param(companion_ack_s, uint, 0444);
 MODULE_PARM_DESC(companion_ack_s, "seconds that TCP may be silent beside a ring in use; 0: for ever");
 
 static void companions_look(struct work_struct *work);
-static DECLARE_DEFERRABLE_WORK(look, companions_look);
+static DECLARE_DELAYED_WORK(look, companions_look);
 
-static void look_later(void)
+static void look_after(unsigned int seconds)
 {
-	if (companion_ack_s)
-		schedule_delayed_work(&look, min(companion_ack_s, 86400U) * HZ);
+	if (seconds)
+		schedule_delayed_work(&look, round_jiffies_relative(seconds * HZ));
+}
+
+/* Return: false if the socket's user is at work on it. */
+static bool companion_ack(struct xway_conn *conn)
+{
+	const int open = TCPF_ESTABLISHED | TCPF_FIN_WAIT2 | TCPF_CLOSE_WAIT;
+	struct sock *sk = xway_conn_hold_sk(conn);
+	bool owned;
+
+	if (!sk)
+		return true;
+	/* Its owner may wait for a page for ever: do not wait for the owner. */
+	local_bh_disable();
+	bh_lock_sock(sk);
+	owned = sock_owned_by_user(sk);
+	if (!owned && conn->sk == sk && ((1 << sk->sk_state) & open) &&
+	    !tcp_sk(sk)->repair) {
+		xway_tcp_send_ack(sk);
+		xway_count(COMPANION_ACKS);
+	}
+	bh_unlock_sock(sk);
+	local_bh_enable();
+	sock_put(sk);
+	return !owned;
 }
 
 static void companions_look(struct work_struct *work)
 {
 	struct xway_conn *conn;
+	bool again = false;
 
 	rcu_read_lock();
 	list_for_each_entry_rcu(conn, &xway_conns, all) {
@@ -39,34 +67,29 @@ static void companions_look(struct work_struct *work)
 		if (!conn->active || bytes == conn->companion_bytes ||
 		    !refcount_inc_not_zero(&conn->ref))
 			continue;
-		conn->companion_bytes = bytes;
-		set_bit(XWAY_F_ACK, &conn->flags);
-		/* Its user may keep the socket locked for long: not from here. */
-		xway_conn_queue(conn);
+		/* As long as it is held it stays in the list. */
+		rcu_read_unlock();
+		if (companion_ack(conn))
+			conn->companion_bytes = bytes;
+		else
+			again = true;
+		cond_resched();
+		rcu_read_lock();
 		xway_conn_put(conn);
 	}
 	rcu_read_unlock();
-	look_later();
+	look_after(again ? 1 : companion_ack_s);
 }
 
-/**
- * xway_companion_ack() - have TCP say that it is there
- * @conn: connection
- * @sk: its socket, not locked
- */
-void xway_companion_ack(struct xway_conn *conn, struct sock *sk)
+int __init xway_companion_init(void)
 {
-	lock_sock(sk);
-	if (conn->sk == sk && sk->sk_state == TCP_ESTABLISHED) {
-		xway_tcp_send_ack(sk);
-		xway_count(COMPANION_ACKS);
+	if (companion_ack_s > 86400) {
+		pr_err("companion_ack_s=%u: must be a number from 0 to 86400\n",
+		       companion_ack_s);
+		return -EINVAL;
 	}
-	release_sock(sk);
-}
-
-void __init xway_companion_init(void)
-{
-	look_later();
+	look_after(companion_ack_s);
+	return 0;
 }
 
 void xway_companion_exit(void)

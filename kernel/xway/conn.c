@@ -14,7 +14,6 @@
 #include <net/tcp.h>
 
 #include "channel.h"
-#include "companion.h"
 #include "conn.h"
 #include "link.h"
 #include "proto.h"
@@ -399,7 +398,8 @@ static bool conn_drop_unaccepted(struct xway_conn *conn, struct sock *sk)
 	return unaccepted;
 }
 
-static struct sock *conn_hold_sk(struct xway_conn *conn)
+/* Its socket with a reference, or NULL. */
+struct sock *xway_conn_hold_sk(struct xway_conn *conn)
 {
 	struct sock *sk;
 
@@ -501,9 +501,7 @@ static void conn_work(struct work_struct *work)
 		conn_reason(conn, XWAY_R_PEER);
 	rcu_read_unlock();
 
-	sk = conn_hold_sk(conn);
-	if (test_and_clear_bit(XWAY_F_ACK, &conn->flags) && sk)
-		xway_companion_ack(conn, sk);
+	sk = xway_conn_hold_sk(conn);
 	if (sk && test_bit(XWAY_F_BAD, &conn->flags)) {
 		mutex_unlock(&conn->rx.lock);
 		conn_abort(conn, sk);
@@ -575,7 +573,7 @@ static void conn_orphaned(struct xway_conn *conn)
 	mutex_lock(&link->lock);
 	had = conn->ring_pages;
 	mutex_unlock(&link->lock);
-	sk = conn_hold_sk(conn);
+	sk = xway_conn_hold_sk(conn);
 	if (had) {
 		if (sk) {
 			lock_sock(sk);

@@ -32,7 +32,6 @@ enum {
 	XWAY_F_RX_CLOSED,	/* nothing more to read from the peer's ring */
 	XWAY_F_TX_CLOSED,	/* nothing more is put into our ring */
 	XWAY_F_RETRY,		/* the helper looks again by itself */
-	XWAY_F_ACK,		/* TCP shall send an acknowledgement */
 };
 
 /**
@@ -165,6 +164,7 @@ void xway_conn_return_all(enum xway_reason reason);
 void xway_conn_leave(struct xway_link *link, bool dead);
 void xway_conn_event(struct xway_conn *conn);
 void xway_conn_wake(struct xway_conn *conn);
+struct sock *xway_conn_hold_sk(struct xway_conn *conn);
 void xway_conn_bad(struct xway_conn *conn);
 void xway_conn_closed(struct xway_conn *conn);
 const char *xway_conn_state_name(const struct xway_conn *conn);

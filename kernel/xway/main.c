@@ -55,13 +55,17 @@ static int __init xway_init(void)
 	err = xway_xen_init();
 	if (err)
 		goto err_netlink;
+	err = xway_companion_init();
+	if (err)
+		goto err_xen;
 	/* Last: from here on sockets are held. */
 	err = xway_switch_init();
 	if (err)
-		goto err_xen;
-	xway_companion_init();
+		goto err_companion;
 	return 0;
 
+err_companion:
+	xway_companion_exit();
 err_xen:
 	xway_xen_exit();
 err_netlink:

@@ -170,10 +170,13 @@ static u32 ring_inq(struct xway_conn *conn)
 /* What SIOCINQ answers. Under rx.lock no byte moves from the ring to TCP. */
 static u32 sock_inq(struct xway_conn *conn, struct sock *sk)
 {
+	bool slow;
 	u32 n;
 
 	mutex_lock(&conn->rx.lock);
+	slow = lock_sock_fast(sk);
 	n = ring_inq(conn) + tcp_inq(sk);
+	unlock_sock_fast(sk, slow);
 	mutex_unlock(&conn->rx.lock);
 	return n;
 }

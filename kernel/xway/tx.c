@@ -160,19 +160,27 @@ void xway_tx_drop(struct xway_conn *conn)
 u32 xway_tx_room(struct xway_conn *conn)
 {
 	const struct xway_chan_shm *peer;
-	u32 used = 0, room = 0;
+	u32 used = 0, room = 0, prod, cons;
+	bool ok = true;
 
 	rcu_read_lock();
 	peer = rcu_dereference(conn->peer);
-	if (peer) {
+	do {
+		/* Who polls does not hold the socket's lock, and a sender may be
+		 * at work: an older cons would not go with a newer prod.
+		 */
+		prod = READ_ONCE(conn->tx.prod);
+		smp_rmb();
+		if (!peer)
+			break;
 		/* Room is used after it: pairs with rx_publish(). */
-		u32 cons = virt_load_acquire(&peer->cons);
-
-		if (xway_ring_unread(conn->tx.prod, cons, conn->tx.size, &used))
-			room = conn->tx.size - used;
-		else
-			xway_conn_bad(conn);
-	}
+		cons = virt_load_acquire(&peer->cons);
+		ok = xway_ring_unread(prod, cons, conn->tx.size, &used);
+	} while (!ok && READ_ONCE(conn->tx.prod) != prod);
+	if (!ok)
+		xway_conn_bad(conn);
+	else if (peer)
+		room = conn->tx.size - used;
 	rcu_read_unlock();
 	return room;
 }
@@ -298,18 +306,23 @@ bool xway_tx_put_all(struct xway_conn *conn, struct sock *sk,
  */
 bool xway_tx_writeable(struct xway_conn *conn)
 {
-	u32 half = conn->tx.size / 2;
-	bool yes = true;
+	u32 half = conn->tx.size / 2, prod;
+	bool yes;
 
-	if (xway_tx_room(conn) >= half)
-		return true;
-	rcu_read_lock();
-	/* Without a reader the call will tell what happened. */
-	if (!tx_reader_gone(conn)) {
-		xway_ring_arm(&conn->own->want_room,
-			      READ_ONCE(conn->tx.prod) - half);
+	do {
+		prod = READ_ONCE(conn->tx.prod);
+		/* Without a reader the call will tell what happened. */
 		yes = xway_tx_room(conn) >= half || tx_reader_gone(conn);
-	}
-	rcu_read_unlock();
+		if (yes)
+			break;
+		rcu_read_lock();
+		if (rcu_access_pointer(conn->peer))
+			xway_ring_arm(&conn->own->want_room, prod - half);
+		rcu_read_unlock();
+		yes = xway_tx_room(conn) >= half || tx_reader_gone(conn);
+		/* If another sender went on meanwhile, the peer may have passed
+		 * the index that was asked for, and there is still no room.
+		 */
+	} while (!yes && READ_ONCE(conn->tx.prod) != prod);
 	return yes;
 }

@@ -10,7 +10,7 @@ from tests.programs.way import MIB, POSTGRESQL, Way, postgresql
 
 MPTCP_CONNECT = [
     "-m poll", "-m mmap", "-m sendfile", "-P saveWithPeek", "-P saveAfterPeek", "-S 4096 -R 4096",
-    "-r 5000 -m poll", "-f 100000",
+    "-r 100000 -m poll", "-f 100000",
 ]  # fmt: skip
 
 
@@ -33,14 +33,11 @@ def test_mptcp_connect(way: Way) -> None:
                 assert way.server.run("sha256sum </tmp/t/got").stdout.split()[0] == theirs, options
 
 
-# Those that test replication, cluster, files of the server or its memory need it on the same machine.
-REDIS = [
-    "type/" + name for name in "string incr list list-2 set hash hash-ziplist stream stream-cgroups".split()
-]
-REDIS += (
-    "protocol keyspace scan expire multi quit pubsub pubsubshard sort bitops geo hyperloglog dump".split()
-)
-REDIS += "querybuf tracking introspection-2 functions scripting limits obuf-limits".split()
+# Of those that do not need the server's machine, the ones that end within a minute on an emulated one.
+REDIS = (
+    "type/string type/incr type/set type/hash type/stream-cgroups keyspace expire multi quit pubsub bitops"
+    " tracking introspection-2 functions scripting"
+).split()
 
 
 def test_redis_runtest(way: Way) -> None:
@@ -60,7 +57,7 @@ def test_redis_runtest(way: Way) -> None:
             timeout=1500,
         )
     passed = len(re.findall(r"\[ok\]", said))
-    assert "All tests passed without errors" in said and passed > 500, said[-5000:]
+    assert "All tests passed without errors" in said and passed > 200, said[-5000:]
 
 
 def test_postgresql_regress(way: Way) -> None:

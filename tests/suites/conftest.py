@@ -17,7 +17,7 @@ KEY = pytest.StashKey[dict[str, dict[str, str]]]()
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give tests their machine."""
-    fixtures.choose(metafunc, plain=True, programs="compat", memory=1536)
+    fixtures.choose(metafunc, plain=True, memory=1536)
 
 
 @dataclass

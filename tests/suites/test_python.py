@@ -13,6 +13,7 @@ ASYNCIO = "test_server test_streams test_sock_lowlevel test_sendfile test_buffer
 pytestmark = [pytest.mark.rig(kernel="6.12"), pytest.mark.rig(kernel="6.1")]
 
 
+# All it needs is in the base image: the first of them is part of `make check`.
 @pytest.mark.parametrize(
     "modules",
     [
