@@ -2,9 +2,11 @@
 #
 #   make              build the module for the rig's kernels, xwayd and xway
 #   make demo         boot a real Xen and compare the ways between two guests
+#   make bench        everything that is measured, by both clocks; half an hour
 #   make check        all tests; or a part: check-unit check-tools check-debug check-stress
 #                     check-style check-plain check-xen
-#   make compat       programs as Debian ships them, between two guests; prints a table
+#   make compat       programs as Debian ships them, between two guests, and other people's
+#                     suites of tests; prints tables
 #   make deb          Debian packages, in build/deb
 #
 # What a test needs and is not there is installed with apt-get if we are root.
@@ -12,7 +14,7 @@
 PYTHON := /usr/bin/python3
 PYTEST := $(PYTHON) -m pytest -q --durations=5
 PACKAGES := gcc libc6-dev python3-pytest libxen-dev libmnl-dev libjansson-dev pkg-config
-compat: PACKAGES += golang-go cargo librust-tokio-dev xz-utils
+compat: PACKAGES += bzip2 cargo golang-go librust-tokio-dev libssl-dev xz-utils
 
 all: packages
 	rig/rig build
@@ -50,12 +52,20 @@ check-style:
 
 check-plain: packages
 	$(PYTEST) tests/plain
+	$(PYTEST) tests/suites -k "python and socket and 6.12"
 
 check-xen: packages
 	$(PYTEST) tests/xen
 
+bench: packages
+	mkdir -p build/bench
+	$(CC) -std=gnu11 -O2 -g -Ikernel/xway -o build/bench/native bench/native.c -pthread
+	for size in 64 2048 65536; do build/bench/native $$size 1000; done | tee build/bench/native.json
+	bench/demo --full --no-apps --clock instructions --out build/bench/instructions
+	bench/demo --full --out build/bench/wall
+
 compat: packages
-	$(PYTEST) tests/programs
+	$(PYTEST) tests/programs tests/suites
 
 deb:
 	debian/build
@@ -64,4 +74,4 @@ clean:
 	rm -rf build
 
 .PHONY: all packages demo check check-unit check-tools check-debug check-stress check-style
-.PHONY: check-plain check-xen compat deb clean
+.PHONY: check-plain check-xen bench compat deb clean

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import apps, micro, programs
+from bench import apps, connections, micro, programs
 from bench.pair import NETFRONT, XWAY, Pair
 from bench.results import Results
 from rig import host, image, machine
@@ -21,16 +21,19 @@ from rig.paths import BUILD, TREE
 
 PACKAGES = ("gcc", "libc6-dev", "libxen-dev", "python3-matplotlib", "fonts-dejavu-core")
 SIZES = (1, 64, 1024, 2048, 16384, 65536)
+FULL_SIZES = (1, 64, 512, 1024, 2048, 4096, 16384, 65536, 262144, 1 << 20)
 QUICK_SIZES = (1, 64, 2048, 65536)
 
 
-def _plan(quick: bool, clock: str, guest_type: str) -> micro.Plan:
-    sizes = QUICK_SIZES if quick else SIZES
+def _plan(arguments: argparse.Namespace) -> micro.Plan:
+    quick, clock = arguments.quick, arguments.clock
+    sizes = QUICK_SIZES if quick else FULL_SIZES if arguments.full else SIZES
     if clock == "instructions":  # figures repeat: one round does
         return micro.Plan(sizes, 1, 300, 60, 50)
-    if guest_type == "pvh":  # emulated, it takes a tenth of a second to move a connection to the ring
+    if arguments.type == "pvh":  # emulated, it takes a tenth of a second to move a connection to the ring
         return micro.Plan(sizes, 3, 1500, 400, 300)
-    return micro.Plan(sizes, 3, 300, 200, 100) if quick else micro.Plan(sizes, 3, 500, 400, 200)
+    rounds = 5 if arguments.full else 3
+    return micro.Plan(sizes, rounds, 300, 200, 100) if quick else micro.Plan(sizes, rounds, 500, 400, 200)
 
 
 class Progress:
@@ -107,6 +110,20 @@ def measure(pair: Pair, plan: micro.Plan, results: Results, arguments: argparse.
                 say(f"round {number + 1}/{plan.rounds}  {line}")
     for line in tests.check():
         say(line)
+    if arguments.full:
+        instructions = arguments.clock == "instructions"
+        lives = connections.Connections(
+            pair,
+            results,
+            connects=50 if instructions else 200,
+            counts=(1, 8) if instructions else (1, 8, 64, 512),
+            ms=100 if instructions else 1000,
+        )
+        for number in range(plan.rounds):
+            for path in (NETFRONT, XWAY):
+                for line in lives.round(path):
+                    say(f"round {number + 1}/{plan.rounds}  {line}")
+        lives.stop()
     tests.stop()
     if not arguments.no_apps:
         started = apps.start(pair, arguments.quick)
@@ -115,11 +132,15 @@ def measure(pair: Pair, plan: micro.Plan, results: Results, arguments: argparse.
             for app in started:
                 for way in (NETFRONT, XWAY):
                     say(f"round {number + 1}/{rounds}  {apps.round(app, way, results)}")
+    if arguments.full and arguments.clock == "instructions":
+        tested = [plan.test(mode, size) for mode in micro.MODES for size in (1, 2048, 65536)]
+        for line in connections.loopback(pair, results, tested):
+            say(line)
 
 
 def _measure_all(arguments: argparse.Namespace) -> Results:
     """Boot, measure and end the rig."""
-    plan = _plan(arguments.quick, arguments.clock, arguments.type)
+    plan = _plan(arguments)
     config = machine.Config(type=arguments.type, kernel=arguments.kernel, clock=arguments.clock)
     rig = machine.up(config, arguments.name, die_with_us=True)
     try:
@@ -154,6 +175,11 @@ def _parser() -> argparse.ArgumentParser:
         help="instructions: one guest instruction takes one nanosecond of guest time",
     )
     parser.add_argument("--quick", action="store_true", help="fewer sizes, shorter runs")
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="connections too: what making one costs, many at once, and TCP that is none of XWAY's",
+    )
     parser.add_argument("--no-apps", action="store_true", help="leave the applications out")
     parser.add_argument("--out", type=Path, default=BUILD / "demo", help="folder for results and picture")
     parser.add_argument("--name", default="demo", help="name of the rig")

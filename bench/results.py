@@ -6,6 +6,25 @@ from statistics import median
 
 from bench.pair import NETFRONT, XWAY
 
+# What is measured beside streams and request/response: see connections.py.
+CONNECT, LIFE, MANY, UNEVEN = "connect", "life", "many", "uneven"
+LOADED, ABSENT = "loaded", "absent"
+
+# Tables: mode, title, what its rows are, and the paths that ours is compared with
+TABLES = (
+    ("stream", "Stream, Mbit/s at the receiver", "message", (NETFRONT, "unix")),
+    ("rr", "Request/response, µs one way", "message", (NETFRONT, "unix")),
+    (CONNECT, "connect(), µs", "", (NETFRONT,)),
+    (LIFE, "connect(), a byte each way, close(), µs", "", (NETFRONT,)),
+    (MANY, "Streams at once, Mbit/s together", "streams", (NETFRONT,)),
+    (UNEVEN, "The fastest of them, in terms of the slowest", "streams", ()),
+    ("loopback-stream", "TCP loopback with the module loaded and without, Mbit/s", "message", (ABSENT,)),
+    ("loopback-rr", "TCP loopback with the module loaded and without, µs one way", "message", (ABSENT,)),
+)
+
+
+UNITS = {"stream": "Mbit/s", "loopback-stream": "Mbit/s", MANY: "Mbit/s", UNEVEN: "ratio", "rr": "µs one way"}
+
 
 def size_text(size: int) -> str:
     """Return a size of messages as a person writes it."""
@@ -95,8 +114,7 @@ class Results:
         """Return it for JSON."""
         micro = []
         for (mode, size), series in sorted(self.micro.items()):
-            unit = "Mbit/s" if mode == "stream" else "µs one way"
-            row: dict[str, object] = {"mode": mode, "size": size, "unit": unit}
+            row: dict[str, object] = {"mode": mode, "size": size, "unit": UNITS.get(mode, "µs")}
             row["paths"] = {path: one.to_json() for path, one in series.items()}
             row["ratios"] = {
                 f"{XWAY}/{other}": round(ratio, 4)
@@ -116,18 +134,19 @@ class Results:
     def table(self) -> str:
         """Return it as tables in plain text."""
         parts = []
-        for mode, title in (
-            ("stream", "Stream, Mbit/s at the receiver"),
-            ("rr", "Request/response, µs one way"),
-        ):
-            rows = [["message", *self.paths, "xway/netfront", "xway/unix", "by ring"]]
-            for size in self.sizes(mode):
-                series = self.micro[mode, size]
-                row = [size_text(size)]
-                row += [_cell(series.get(path)) for path in self.paths]
-                for other in (NETFRONT, "unix"):
-                    ratio = _ratio(series, other)
-                    row.append("-" if ratio is None else f"{ratio:.2f}")
+        for mode, title, what, others in TABLES:
+            found = [self.micro[mode, size] for size in self.sizes(mode)]
+            paths = [
+                path for path in (*self.paths, LOADED, ABSENT) if any(path in series for series in found)
+            ]
+            ours = LOADED if LOADED in paths else XWAY
+            rows = [[what, *paths, *(f"{ours}/{other}" for other in others), "by ring"]]
+            for size, series in zip(self.sizes(mode), found, strict=True):
+                row = [str(size) if what == "streams" else size_text(size)]
+                row += [_cell(series.get(path)) for path in paths]
+                for other in others:
+                    ratio = _ratio(series, other, ours)
+                    row.append("-" if ratio is None else f"{ratio:.3f}" if ours == LOADED else f"{ratio:.2f}")
                 row.append(_share(series.get(XWAY)))
                 rows.append(row)
             if len(rows) > 1:
@@ -149,10 +168,10 @@ def _add(place: dict[str, Series], path: str, value: float, share: float | None)
         series.shares.append(share)
 
 
-def _ratio(series: dict[str, Series], other: str) -> float | None:
-    if XWAY not in series or other not in series or not series[other].median:
+def _ratio(series: dict[str, Series], other: str, ours: str = XWAY) -> float | None:
+    if ours not in series or other not in series or not series[other].median:
         return None
-    return series[XWAY].median / series[other].median
+    return series[ours].median / series[other].median
 
 
 def _cell(series: Series | None) -> str:

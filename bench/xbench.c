@@ -6,15 +6,20 @@
  *   xbench tcp HOST PORT TEST     a test with a server elsewhere
  *   xbench loopback TEST          over TCP on 127.0.0.1, between two processes here
  *   xbench unix TEST              over a UNIX stream socket, between two processes here
+ *   xbench echo PORT              a server for the next, one connection after the other
+ *   xbench connect HOST PORT N    connect, send a byte, receive it, close: N times
+ *   xbench many HOST PORT N MS    N streams at once to a server of tests, all from one process
  *   xbench time COMMAND...        run a command; how long it took, on the last line of the output
  *
  * TEST is: stream SIZE MS WARM_MS | rr SIZE MS WARM_MS | check SIZE BYTES.
  * Each test has a connection of its own and prints one line of JSON.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -166,6 +171,100 @@ static int local_test(const char *over, const struct test *t, int tcp)
 	return !run_test(&s.c, over, t);
 }
 
+/* Answer a byte on each connection, one after the other. */
+static void echo_once_each(uint16_t port)
+{
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+	int listener = listen_at((struct sockaddr *)&any, sizeof(any));
+
+	for (;;) {
+		int fd = accept_one(listener);
+		char byte;
+
+		while (read(fd, &byte, 1) == 1)
+			if (write(fd, &byte, 1) != 1)
+				break;
+		close(fd);
+	}
+}
+
+/* The medians of how long connect() takes, and a connection's whole life. */
+static int connects(const char *host, const char *port, int count)
+{
+	double *connecting = calloc(count, sizeof(double)), *whole = calloc(count, sizeof(double));
+	struct addrinfo want = { .ai_socktype = SOCK_STREAM, .ai_family = AF_INET }, *found;
+	char byte = 'x';
+
+	if (getaddrinfo(host, port, &want, &found))
+		die(host);
+	for (int i = 0; i < count; i++) {
+		int fd = socket(AF_INET, SOCK_STREAM, 0);
+		uint64_t start = now_ns();
+
+		if (fd < 0 || connect(fd, found->ai_addr, found->ai_addrlen))
+			die("connect");
+		connecting[i] = (now_ns() - start) / 1000.0;
+		if (write(fd, &byte, 1) != 1 || read(fd, &byte, 1) != 1)
+			die("echo");
+		close(fd);
+		whole[i] = (now_ns() - start) / 1000.0;
+	}
+	qsort(connecting, count, sizeof(double), by_value);
+	qsort(whole, count, sizeof(double), by_value);
+	printf("{\"mode\": \"connect\", \"connect_us\": %.3f, \"whole_us\": %.3f}\n",
+	       connecting[count / 2], whole[count / 2]);
+	return 0;
+}
+
+/* Send by many connections at once; each server child counts what it got in the measured time. */
+static int many(const char *host, const char *port, int count, int ms)
+{
+	struct test t = {
+		.magic = TEST_MAGIC, .mode = STREAM, .size = 16384, .ms = ms, .warm_ms = ms
+	};
+	double low = 1e18, high = 0, sum = 0;
+	int *fds = calloc(count, sizeof(int));
+	struct epoll_event event, events[64];
+	int all = epoll_create1(0);
+
+	for (int i = 0; i < count; i++) {
+		struct socket_channel s = channel_of(connect_to(host, port));
+
+		fds[i] = s.fd;
+		write_all(&s.c, &t, sizeof(t));
+		fcntl(s.fd, F_SETFL, O_NONBLOCK);
+		event = (struct epoll_event){ .events = EPOLLOUT, .data.fd = s.fd };
+		if (epoll_ctl(all, EPOLL_CTL_ADD, s.fd, &event))
+			die("epoll_ctl");
+	}
+	/* All receivers have begun by now; the last one's time ends with this. */
+	start_phases(3 * ms, 0);
+	while (!phase) {
+		int n = epoll_wait(all, events, 64, 100);
+
+		for (int i = 0; i < n; i++)
+			if (write(events[i].data.fd, buffer, t.size) < 0 && errno != EAGAIN)
+				die("write");
+	}
+	stop_phases();
+	for (int i = 0; i < count; i++) {
+		struct socket_channel s = channel_of(fds[i]);
+		struct answer a;
+		double mbit;
+
+		fcntl(fds[i], F_SETFL, 0);
+		shutdown(fds[i], SHUT_WR);
+		read_all(&s.c, &a, sizeof(a));
+		mbit = a.ns ? a.counted * 8000.0 / a.ns : 0;
+		sum += mbit;
+		low = mbit < low ? mbit : low;
+		high = mbit > high ? mbit : high;
+	}
+	printf("{\"mode\": \"many\", \"count\": %d, \"mbit\": %.4f, \"low\": %.4f, \"high\": %.4f}\n",
+	       count, sum, low, high);
+	return 0;
+}
+
 static int timed(char **argv)
 {
 	uint64_t start = now_ns(), took;
@@ -197,6 +296,13 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	if (!strcmp(what, "serve") && argc == 3)
 		return serve(number(argv[2], 1, 65535, "PORT"));
+	if (!strcmp(what, "echo") && argc == 3)
+		echo_once_each(number(argv[2], 1, 65535, "PORT"));
+	if (!strcmp(what, "connect") && argc == 5)
+		return connects(argv[2], argv[3], number(argv[4], 1, 1000000, "N"));
+	if (!strcmp(what, "many") && argc == 6)
+		return many(argv[2], argv[3], number(argv[4], 1, 10000, "N"),
+			    number(argv[5], 1, 100000, "MS"));
 	if (!strcmp(what, "time") && argc > 2)
 		return timed(argv + 2);
 	if (!strcmp(what, "tcp") && argc > 4) {
@@ -208,7 +314,8 @@ int main(int argc, char **argv)
 		t = parse_test(argc - 2, argv + 2);
 		return local_test(what, &t, *what == 'l');
 	}
-	fputs("xbench serve PORT | tcp HOST PORT TEST | loopback TEST | unix TEST | time COMMAND...\n"
+	fputs("xbench serve PORT | tcp HOST PORT TEST | loopback TEST | unix TEST | time COMMAND... |\n"
+	      "       echo PORT | connect HOST PORT N | many HOST PORT N MS\n"
 	      "TEST: stream SIZE MS WARM_MS | rr SIZE MS WARM_MS | check SIZE BYTES\n",
 	      stderr);
 	return 2;

@@ -16,11 +16,11 @@ from rig.progress import Step
 
 # In every domain and the plain VM, one image for all.
 GUEST_PACKAGES = (
-    "bridge-utils conntrack curl ethtool gdb iperf3 iproute2 iptables iputils-ping kmod "
-    "libasan8 libjansson4 libmnl0 libtsan2 libubsan1 libxencall1 libxenevtchn1 libxengnttab1 "
-    "libxenmisc4.17 libxenstore4 lsof netbase netcat-openbsd nftables nginx-light openssh-client "
-    "openssh-server postgresql-15 procps psmisc python3 redis-server redis-tools socat sockperf "
-    "strace tcpdump time wget xen-utils-4.17 xenstore-utils zstd"
+    "bridge-utils conntrack curl ethtool gdb iperf3 iproute2 iptables iputils-ping kmod libasan8 "
+    "libjansson4 libmnl0 libpython3.11-testsuite libtsan2 libubsan1 libxencall1 libxenevtchn1 "
+    "libxengnttab1 libxenmisc4.17 libxenstore4 lsof netbase netcat-openbsd nftables nginx-light "
+    "openssh-client openssh-server postgresql-15 procps psmisc python3 redis-server redis-tools socat "
+    "sockperf strace tcpdump time wget xen-utils-4.17 xenstore-utils zstd"
 ).split()
 
 # Besides those, in an image of its own: what the table of programs needs.
@@ -29,7 +29,7 @@ COMPAT_PACKAGES = (
     "inetutils-telnet inetutils-telnetd lftp libmemcached-tools libwrap0 lynx mount mariadb-client-core "
     "mariadb-server-core memcached nbd-client nbd-server nfs-common nfs-kernel-server nodejs nuttcp "
     "open-iscsi openjdk-17-jdk-headless openmpi-bin openssl python3-grpcio python3-mpi4py "
-    "libpython3.11-testsuite rsync samba smbclient tcl tgt"
+    "rsync samba smbclient tcl tgt"
 ).split()
 
 # Sets of programs as named on the command line.

