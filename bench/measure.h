@@ -23,7 +23,7 @@
 
 #define MESSAGE_MAX (1u << 20)
 #define READ_SIZE 65536u /* of the receiver of a stream */
-#define END_MARK 0xff /* ends a stream where there is no half-close */
+#define END_MARK 0xff	 /* ends a stream where there is no half-close */
 #define BATCHES 20
 #define TEST_MAGIC 0x78626331u
 
@@ -35,9 +35,9 @@ static const char *const mode_names[] = { "stream", "rr", "check" };
 struct test {
 	uint32_t magic;
 	uint32_t mode;
-	uint32_t size; /* of a message */
+	uint32_t size;	  /* of a message */
 	uint32_t warm_ms; /* before measuring */
-	uint32_t ms; /* measured */
+	uint32_t ms;	  /* measured */
 	uint32_t pad;
 	uint64_t bytes; /* of a checked stream */
 };
@@ -45,9 +45,9 @@ struct test {
 /* What the receiver of a stream answers. */
 struct answer {
 	uint64_t received; /* in all */
-	uint64_t counted; /* in the measured time */
-	uint64_t ns; /* the measured time */
-	uint64_t wrong; /* offset + 1 of the first wrong byte, 0 for none */
+	uint64_t counted;  /* in the measured time */
+	uint64_t ns;	   /* the measured time */
+	uint64_t wrong;	   /* offset + 1 of the first wrong byte, 0 for none */
 };
 
 /* A channel: write and read return how many bytes, at least 1; 0 is the end. */
