@@ -6,8 +6,10 @@ import os
 import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tools import (
@@ -33,6 +35,10 @@ from tools import (
     to_end,
     warm,
 )
+
+# linux/sched.h, linux/prctl.h, linux/seccomp.h
+CLONE_NEWNET = 0x40000000
+PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, SECCOMP_MODE_FILTER = 22, 38, 2
 
 
 @behaviour
@@ -240,6 +246,61 @@ def forked() -> None:
     say(exactly(b, 16))
     a.close()
     say(b.recv(1))
+
+
+def in_a_child(work: Callable[[], None]) -> None:
+    """Do something in a process of its own."""
+    child = os.fork()
+    if not child:
+        try:
+            work()
+        finally:
+            sys.stdout.flush()
+            os._exit(0)
+    os.waitpid(child, 0)
+
+
+@behaviour
+def away_from_its_network() -> None:
+    """A process that has left the network namespace of its sockets."""
+    a, b = pair()
+    in_a_child(lambda: a.sendall(b"left %d" % libc.unshare(CLONE_NEWNET)))
+    say(exactly(b, 6))
+
+
+@behaviour
+def network_of_its_own() -> None:
+    """Both ends in another network namespace, whose addresses are none of the host's."""
+
+    def echo() -> None:
+        libc.unshare(CLONE_NEWNET)
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        listener = listen()
+        active = keep(socket.create_connection(listener.getsockname()))
+        passive = keep(listener.accept()[0])
+        for size in range(0, 20000, 97):
+            active.sendall(pattern(size))
+            passive.sendall(exactly(passive, size))
+            assert exactly(active, size) == pattern(size)
+        say("echoed")
+
+    in_a_child(echo)
+
+
+@behaviour
+def filtered_calls() -> None:
+    """A process under seccomp, as in a container."""
+    a, b = pair()
+
+    def send() -> None:
+        allow = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7FFF0000), 8)
+        program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", 1, ctypes.addressof(allow)), 16)
+        libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        done = libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program)
+        a.sendall(b"filtered %d" % done)
+
+    in_a_child(send)
+    say(exactly(b, 10))
 
 
 @behaviour
