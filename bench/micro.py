@@ -93,7 +93,7 @@ class Micro:
         """Measure once; return the figure and, between guests, the part that went by ring."""
         between = path in (NETFRONT, XWAY)
         before = self._pair.bytes() if between else None
-        line = self._xbench(path, self._plan.test(mode, size))
+        line = self.run(path, mode, size)
         share = None
         if before:
             client, server = (now.since(then) for now, then in zip(self._pair.bytes(), before, strict=True))
@@ -114,6 +114,10 @@ class Micro:
         if path == NETFRONT and client.ring + server.ring:
             self._pair.problem(f"{what}: rings carried bytes (g1 {client}, g2 {server})")
         return share
+
+    def run(self, path: str, mode: str, size: int) -> dict[str, str]:
+        """Run one test and return what xbench says of it."""
+        return self._xbench(path, self._plan.test(mode, size))
 
     def _xbench(self, path: str, words: list[str]) -> dict[str, str]:
         place = ["tcp", self._pair.server.ip4, PORT] if path in (NETFRONT, XWAY) else [path]

@@ -1,0 +1,78 @@
+"""What a message costs must not grow: counts that hold on any machine, and instructions."""
+
+import pytest
+
+from bench import micro, programs
+from bench.pair import NETFRONT, XWAY, Pair
+from bench.results import Results
+from rig.guest import Guest
+from rig.machine import Machine
+from tests import traffic
+
+SIZES = (1, 2048, 65536)
+
+
+def prepared(machine: Machine, ms: int) -> tuple[Pair, micro.Micro, Results]:
+    pair = Pair(machine)
+    made = programs.build()
+    pair.both(lambda guest: programs.install(guest, made))
+    results = Results({}, micro.PATHS)
+    test = micro.Micro(pair, micro.Plan(SIZES, 1, ms, ms, ms // 2), results)
+    for guest in (pair.client, pair.server):
+        traffic.until(lambda guest=guest: traffic.linked(guest), f"link of {guest.name}")
+    test.warm_up()
+    return pair, test, results
+
+
+def packets(guest: Guest) -> int:
+    return int(guest.read("/sys/class/net/eth0/statistics/tx_packets"))
+
+
+@pytest.mark.rig(type="pv", kernel="6.12")
+def test_events(machine: Machine) -> None:
+    """One event for a message that somebody waits for, and few for a stream."""
+    pair, test, _ = prepared(machine, 300)
+    pair.go(XWAY)
+    for mode, size, most in (
+        ("rr", 1, 1.05),
+        ("rr", 2048, 1.05),
+        ("stream", 2048, 0.1),
+        ("stream", 65536, 4.0),
+    ):
+        before = [traffic.counters(guest) for guest in (pair.client, pair.server)]
+        sent = packets(pair.client)
+        line = test.run(XWAY, mode, size)
+        after = [traffic.counters(guest) for guest in (pair.client, pair.server)]
+        moved = [traffic.moved(then, now) for then, now in zip(before, after, strict=True)]
+        messages = int(line["sent"]) / size * (2 if mode == "rr" else 1)
+        events = sum(end["events_sent"] for end in moved)
+        sent = packets(pair.client) - sent
+        print(f"{mode} of {size}: {messages:.0f} messages, {events} events, {sent} packets")
+        assert events < most * messages + 100, moved
+        # The rest are the rig's own, and those before the ring.
+        assert sent < 0.1 * messages + 300
+    test.stop()
+    assert not pair.problems
+
+
+@pytest.mark.rig(type="pv", kernel="6.12", clock="instructions")
+def test_instructions(machine: Machine) -> None:
+    """By the instruction clock, where figures repeat: see bench/README.md for what was measured."""
+    pair, test, results = prepared(machine, 60)
+    for path in (NETFRONT, XWAY, micro.UNIX):
+        for line in test.round(path):
+            print(line)
+    test.stop()
+    assert not pair.problems
+    for mode, size, other, least in (
+        ("stream", 1, NETFRONT, 1.15),
+        ("stream", 2048, NETFRONT, 2.5),
+        ("stream", 65536, NETFRONT, 4.5),
+        ("stream", 1, micro.UNIX, 3.0),
+        ("stream", 65536, micro.UNIX, 1.6),
+    ):
+        series = results.micro[mode, size]
+        assert series[XWAY].median > least * series[other].median, (mode, size, other)
+    for size, most in ((1, 0.37), (2048, 0.27), (65536, 0.17)):
+        series = results.micro["rr", size]
+        assert series[XWAY].median < most * series[NETFRONT].median, size
