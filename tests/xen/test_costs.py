@@ -58,7 +58,7 @@ def test_events(machine: Machine) -> None:
 @pytest.mark.rig(type="pv", kernel="6.12", clock="instructions")
 def test_instructions(machine: Machine) -> None:
     """By the instruction clock, where figures repeat: see bench/README.md for what was measured."""
-    pair, test, results = prepared(machine, 60)
+    pair, test, results = prepared(machine, 200)
     for path in (NETFRONT, XWAY, micro.UNIX):
         for line in test.round(path):
             print(line)
