@@ -4,7 +4,7 @@
  *
  * While the ring carries the bytes, TCP is silent, and a firewall on the path
  * may forget a connection that is in full use. So where the ring was used since
- * we last looked, the active end has TCP send an acknowledgement. A connection
+ * we last looked, the active end has TCP send an acknowledgment. A connection
  * that nobody uses stays as silent as it would be without us.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt

@@ -166,10 +166,10 @@ u32 xway_tx_room(struct xway_conn *conn)
 	rcu_read_lock();
 	peer = rcu_dereference(conn->peer);
 	do {
+		prod = READ_ONCE(conn->tx.prod);
 		/* Who polls does not hold the socket's lock, and a sender may be
 		 * at work: an older cons would not go with a newer prod.
 		 */
-		prod = READ_ONCE(conn->tx.prod);
 		smp_rmb();
 		if (!peer)
 			break;
