@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from bench.micro import FIGURE, PORT
+from bench.micro import FIGURE, LOOPBACK, MODES, PORT, Micro
 from bench.pair import XWAY, Pair
 from bench.results import ABSENT, CONNECT, LIFE, LOADED, MANY, UNEVEN, Results
 from rig.errors import RigError
@@ -56,13 +56,13 @@ class Connections:
         self._server.kill()
 
 
-def loopback(pair: Pair, results: Results, tests: list[list[str]]) -> Iterator[str]:
+def loopback(pair: Pair, results: Results, tests: Micro, sizes: tuple[int, ...]) -> Iterator[str]:
     """Measure TCP inside g1 with the module loaded, and then, at the end of everything, without it."""
     for path in (LOADED, ABSENT):
         if path == ABSENT:
             pair.client.run("xway off; modprobe -r xway", timeout=60 * pair.slow)
-        for test in tests:
-            line = json.loads(pair.client.run(["xbench", "loopback", *test], timeout=60 * pair.slow).stdout)
-            figure = float(line[FIGURE[test[0]]])
-            results.add_micro(f"loopback-{test[0]}", int(test[1]), path, figure, None)
-            yield f"{path:8} loopback {test[0]} of {test[1]}: {figure:.4g}"
+        for mode in MODES:
+            for size in sizes:
+                figure = float(tests.run(LOOPBACK, mode, size)[FIGURE[mode]])
+                results.add_micro(f"loopback-{mode}", size, path, figure, None)
+                yield f"{path:8} loopback {mode} of {size}: {figure:.4g}"

@@ -133,8 +133,7 @@ def measure(pair: Pair, plan: micro.Plan, results: Results, arguments: argparse.
                 for way in (NETFRONT, XWAY):
                     say(f"round {number + 1}/{rounds}  {apps.round(app, way, results)}")
     if arguments.full and arguments.clock == "instructions":
-        tested = [plan.test(mode, size) for mode in micro.MODES for size in (1, 2048, 65536)]
-        for line in connections.loopback(pair, results, tested):
+        for line in connections.loopback(pair, results, tests, (1, 2048, 65536)):
             say(line)
 
 

@@ -59,26 +59,24 @@ class Symbols:
 class Profiler:
     """Counts instructions by function while a test runs."""
 
-    def __init__(self, pair: Pair, control: Path) -> None:
+    def __init__(self, pair: Pair, tests: micro.Micro, control: Path) -> None:
         self._control = control
-        self._pair = pair
+        self._tests = tests
+        self._symbols = Symbols(
+            pair.client.run("cat /proc/kallsyms").stdout, pair.client.run("cat /proc/modules").stdout
+        )
 
     def _say(self, line: str) -> None:
         with open(self._control, "w") as fifo:
             fifo.write(line + "\n")
 
-    def count(self, words: list[str], path: str) -> tuple[Counter[str], int]:
+    def count(self, path: str, mode: str, size: int) -> tuple[Counter[str], int]:
         """Run a test; return instructions by function, and messages."""
-        symbols = Symbols(
-            self._pair.client.run("cat /proc/kallsyms").stdout,
-            self._pair.client.run("cat /proc/modules").stdout,
-        )
-        place = ["tcp", self._pair.server.ip4, micro.PORT] if path in (NETFRONT, XWAY) else [path]
         result = self._control.with_name("counts")
         done = result.with_name("counts.done")
         done.unlink(missing_ok=True)
         self._say("start")
-        line = self._pair.client.run(["xbench", *place, *words], timeout=90 * self._pair.slow).stdout
+        sent = int(self._tests.run(path, mode, size)["sent"])
         self._say(f"stop {result}")
         end = time.monotonic() + 30
         while not done.exists():
@@ -88,9 +86,8 @@ class Profiler:
         counts: Counter[str] = Counter()
         for text in result.read_text().splitlines():
             address, number = text.split()
-            counts[symbols.name(int(address, 16))] += int(number, 16)
-        sent = re.search(r'"sent": (\d+)', line)
-        return counts, int(sent[1]) // int(words[1]) if sent else 1
+            counts[self._symbols.name(int(address, 16))] += int(number, 16)
+        return counts, sent // size
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -110,10 +107,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do it all; return the exit status."""
-    tests = [word.split(":") for word in arguments.test]
-    for test in tests:
-        if len(test) != 2 or test[0] not in micro.MODES or not test[1].isdigit():
-            raise RigError(f"{':'.join(test)!r} is not MODE:SIZE, MODE being {' or '.join(micro.MODES)}")
+    wanted = [word.partition(":") for word in arguments.test]
+    for mode, _, size in wanted:
+        if mode not in micro.MODES or not size.isdigit() or not int(size):
+            raise RigError(f"{mode}:{size} is not MODE:SIZE, MODE being {' or '.join(micro.MODES)}")
     control = BUILD / f"bench/profile.{os.getpid()}"
     plugin = f"{_plugin()},control={control}"
     os.mkfifo(control)
@@ -124,19 +121,19 @@ def run(arguments: argparse.Namespace) -> int:
         made = programs.build()
         pair.both(lambda guest: programs.install(guest, made))
         paths = arguments.path or [NETFRONT, XWAY]
-        bench = micro.Micro(pair, micro.Plan((), 1, 100, 60, 50), Results({}, paths))
-        bench.warm_up()
-        profiler = Profiler(pair, control)
+        tests = micro.Micro(pair, micro.Plan((), 1, 100, 100, 20), Results({}, paths))
+        tests.warm_up()
+        profiler = Profiler(pair, tests, control)
         for path in paths:
             if path in (NETFRONT, XWAY):
                 pair.go(path)
-            for mode, size in tests:
-                counts, messages = profiler.count([mode, size, "100", "20"], path)
+            for mode, _, size in wanted:
+                counts, messages = profiler.count(path, mode, int(size))
                 total = sum(counts.values())
                 print(f"\n{path}, {mode} of {size}: {total / messages:.0f} instructions a message")
                 for name, number in counts.most_common(arguments.top):
                     print(f"{number / messages:10.1f} {number / total:6.1%}  {name}")
-        bench.stop()
+        tests.stop()
     finally:
         rig.down()
         control.unlink()

@@ -45,6 +45,29 @@ def moved(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
     return {name: after[name] - before[name] for name in after}
 
 
+def reasons(moved: dict[str, int]) -> dict[str, int]:
+    """Return for which reasons connections were left on TCP, and how many."""
+    return {name.partition(":")[2]: n for name, n in moved.items() if name.startswith("reason:") and n}
+
+
+def load(guest: Guest, *addresses: str) -> None:
+    """Load the module, these addresses being co-resident with themselves."""
+    guest.run(" && ".join(["modprobe xway && xway on", *(f"xway local add {one}" for one in addresses)]))
+
+
+def unload(guest: Guest) -> None:
+    """See that the module is not loaded, or no more."""
+    guest.run("xway off --wait 20; modprobe -r xway", check=False)
+    assert not guest.run("grep -w ^xway /proc/modules", check=False).stdout
+
+
+def leave(name: str, rows: dict[str, dict[str, str]]) -> None:
+    """Leave a table in a file of the folder build."""
+    folder = TOP / "build"
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(json.dumps(rows, indent=1) + "\n")
+
+
 def linked(guest: Guest) -> bool:
     """Return whether a link to another domain is up."""
     return any(p["peer"].startswith("xen:") and p["state"] == "up" for p in xway(guest, "peer"))

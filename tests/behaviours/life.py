@@ -2,14 +2,11 @@
 
 import ctypes
 import errno
-import os
 import socket
 import struct
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 from tools import (
@@ -20,6 +17,7 @@ from tools import (
     connect,
     exactly,
     fill,
+    in_a_child,
     keep,
     libc,
     listen,
@@ -237,27 +235,11 @@ def file_descriptors() -> None:
 @behaviour
 def forked() -> None:
     a, b = pair()
-    child = os.fork()
-    if not child:
-        a.sendall(b"child")
-        os._exit(0)
-    os.waitpid(child, 0)
+    in_a_child(lambda: a.sendall(b"child"))
     a.sendall(b" and parent")
     say(exactly(b, 16))
     a.close()
     say(b.recv(1))
-
-
-def in_a_child(work: Callable[[], None]) -> None:
-    """Do something in a process of its own."""
-    child = os.fork()
-    if not child:
-        try:
-            work()
-        finally:
-            sys.stdout.flush()
-            os._exit(0)
-    os.waitpid(child, 0)
 
 
 @behaviour

@@ -5,10 +5,12 @@ import ctypes
 import errno
 import fcntl
 import json
+import os
 import select
 import socket
 import struct
 import subprocess
+import sys
 import termios
 import threading
 import time
@@ -227,3 +229,15 @@ def asleep(call: Callable[..., Any], *args: Any) -> tuple[threading.Thread, list
     thread.start()
     time.sleep(0.05)
     return thread, got
+
+
+def in_a_child(work: Callable[[], None]) -> None:
+    """Do something in a process of its own."""
+    child = os.fork()
+    if not child:
+        try:
+            work()
+        finally:
+            sys.stdout.flush()
+            os._exit(0)
+    os.waitpid(child, 0)

@@ -356,11 +356,8 @@ def uring_splice() -> None:
 @behaviour
 def uring_closed_in_the_middle() -> None:
     a, b = pair()
-    ring = Uring()
-    memory = ctypes.create_string_buffer(8)
-    ring.ask(1, RECV, b.fileno(), memory)
-    with ring:
-        pass
+    with Uring() as ring:
+        ring.ask(1, RECV, b.fileno(), ctypes.create_string_buffer(8))
     time.sleep(0.05)  # its requests end in the background
     a.sendall(b"still here")
     say(outcome(b.recv, 100))

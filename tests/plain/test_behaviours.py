@@ -91,20 +91,15 @@ def tell_as(guest: Guest, way: str, expected: Transcript, *names: str) -> dict[s
 def prepared(guest: Guest) -> Transcript:
     """Return the transcript without the module."""
     guest.write(PROGRAM, program())
-    guest.run("xway off --wait 20; modprobe -r xway", check=False)
+    traffic.unload(guest)
     guest.run("ip addr replace fd77::7:2/128 dev lo nodad; sysctl -qw net.ipv4.tcp_fastopen=3")
-    assert not guest.run("grep -w ^xway /proc/modules", check=False).stdout
     return tell(guest, "tcp")[0]
-
-
-def load(guest: Guest) -> None:
-    guest.run("modprobe xway && xway on && xway local add 127.0.0.0/8 && xway local add fd77::7:0/112")
 
 
 def test_behaviours_do_not_depend_on_the_module(machine: Machine) -> None:
     guest = machine.guest("g1")
     plain = prepared(guest)
-    load(guest)
+    traffic.load(guest, "127.0.0.0/8", "fd77::7:0/112")
     ways = tell_as(guest, "ring", plain)
     assert ways == {**dict.fromkeys(plain, "ring"), **LEAVES, **BY_KERNEL.get(machine.config.kernel, {})}
     traffic.settled(guest)

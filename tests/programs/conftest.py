@@ -1,6 +1,5 @@
 """Programs as Debian ships them, between two guests: first by TCP, then by ring."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -68,6 +67,4 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     for name, row in rows.items():
         cells = [f"{way} {row.get(way, '-')}" for way in WAYS]
         terminalreporter.write_line(f"{name:24} {'  '.join(cells):28} {row.get('by', '')}")
-    folder = traffic.TOP / "build"
-    folder.mkdir(exist_ok=True)
-    (folder / "compat.json").write_text(json.dumps(rows, indent=1) + "\n")
+    traffic.leave("compat.json", rows)

@@ -60,12 +60,7 @@ class Way:
         ]
         ring = sum(end["tx_ring_bytes"] for end in moved)
         tcp = sum(end["tx_tcp_bytes"] for end in moved)
-        reasons = {
-            name.partition(":")[2]
-            for end in moved
-            for name, count in end.items()
-            if name.startswith("reason:") and count
-        }
+        reasons = {reason for end in moved for reason in traffic.reasons(end)}
         assert not any(end["violations"] for end in moved), moved
         if self.name == "tcp":
             assert ring == 0, moved

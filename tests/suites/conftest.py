@@ -27,48 +27,36 @@ class Suite:
     guest: Guest
     row: dict[str, str] = field(default_factory=dict)
 
-    def compare(
-        self, tell: Callable[[list[str]], Outcomes], least: int, differences: dict[str, str] | None = None
-    ) -> None:
+    def compare(self, tell: Callable[[list[str]], Outcomes], least: int, reason: str = "") -> None:
         """Tell the suite without the module, then by ring, and compare outcomes test by test.
 
         tell: given the names of tests, none for all, runs them and returns what became of each.
-        least: so many bytes must go by ring. differences: tests that may differ, and why.
+        least: so many bytes must go by ring. reason: connections must be left on TCP for it.
         What differs is told once more both ways: some tests fail now and then on a slow machine.
         """
-        self._absent()
+        traffic.unload(self.guest)
         plain = tell([])
         assert plain
-        self._load()
+        traffic.load(self.guest, "127.0.0.0/8", "::1/128")
         before = traffic.counters(self.guest)
         ours = tell([])
         moved = traffic.moved(before, traffic.counters(self.guest))
         differs = [name for name in plain if ours.get(name) != plain[name]]
         if differs:
             ours.update(tell(differs))
-            self._absent()
+            traffic.unload(self.guest)
             plain.update(tell(differs))
         count = sum(outcome in ("ok", "PASS") for outcome in ours.values())
         self.row["passed"] = f"{count} of {len(ours)}, as without the module"
         self.row["by"] = f"ring {moved['tx_ring_bytes']:,} bytes, TCP {moved['tx_tcp_bytes']:,}"
-        reasons = {n.partition(":")[2]: c for n, c in moved.items() if n.startswith("reason:") and c}
+        reasons = traffic.reasons(moved)
         self.row["left for"] = ", ".join(f"{name} {n}" for name, n in sorted(reasons.items()))
-        left = {
-            name: (plain[name], ours.get(name))
-            for name in plain
-            if ours.get(name) != plain[name] and name not in (differences or {})
-        }
+        left = {name: (plain[name], ours.get(name)) for name in plain if ours.get(name) != plain[name]}
         assert not left, json.dumps(left, indent=1)
+        assert not reason or reason in reasons, moved
         assert moved["violations"] == 0, moved
         # What a test closes without reading it is not received.
         assert moved["tx_ring_bytes"] >= max(least, moved["rx_ring_bytes"]), moved
-
-    def _absent(self) -> None:
-        self.guest.run("xway off --wait 20; modprobe -r xway", check=False)
-        assert not self.guest.run("grep -w ^xway /proc/modules", check=False).stdout
-
-    def _load(self) -> None:
-        self.guest.run("modprobe xway && xway on && xway local add 127.0.0.0/8 && xway local add ::1/128")
 
 
 @pytest.fixture
@@ -77,8 +65,7 @@ def suite(request: pytest.FixtureRequest, guest: Guest) -> Iterator[Suite]:
     guest.run("ip link set lo up")
     rows = request.config.stash.setdefault(KEY, {})
     yield Suite(guest, rows.setdefault(request.node.name.removeprefix("test_"), {}))
-    guest.run("xway off --wait 20; modprobe -r xway", check=False)
-    assert not guest.run("grep -w ^xway /proc/modules", check=False).stdout
+    traffic.unload(guest)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -91,6 +78,4 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(f"{name:40} {row.get('passed', 'WRONG'):40} {row.get('by', '')}")
         if row.get("left for"):
             terminalreporter.write_line(f"{'':40} left the ring for: {row['left for']}")
-    folder = traffic.TOP / "build"
-    folder.mkdir(exist_ok=True)
-    (folder / "suites.json").write_text(json.dumps(rows, indent=1) + "\n")
+    traffic.leave("suites.json", rows)

@@ -22,7 +22,7 @@ def test_tls(suite: Suite) -> None:
         return {name: outcome for outcome, name in told}
 
     # Each sets the option as soon as it is connected: nothing is to go by ring.
-    suite.compare(tell, 0)
+    suite.compare(tell, 0, "upper-layer-protocol")
 
 
 COPIES = {
@@ -55,7 +55,7 @@ def test_zero_copy(suite: Suite) -> None:
             done = suite.guest.run(f"timeout 100 {client}", timeout=120, check=False)
             told[name] = f"status {done.status}: {done.stderr[-300:]}" if done.status else "ok"
             end = time.monotonic() + 20
-            while not re.search("SHA256 is correct|rx=", running.stdout()):
+            while not re.search("SHA256 is correct|rx=", running.stdout() + running.stderr()):
                 if time.monotonic() > end:
                     told[name] += f", receiver: {running.stdout()[-300:]} {running.stderr()[-300:]}"
                     break
@@ -64,4 +64,4 @@ def test_zero_copy(suite: Suite) -> None:
         return told
 
     # They begin with zero-copy, or turn to it.
-    suite.compare(tell, 0)
+    suite.compare(tell, 0, "zero-copy")
