@@ -25,6 +25,7 @@ LEAVES = {
     "low_water_mark": "ring, socket-option",
     "mapped_address": "ring, socket-option",
     "not_connected": "not held",
+    "original_destination": "ring, peer-declined",
     "peek_offset": "ring, socket-option",
     "repair": "ring, repair",
     "reset_before_accept": "not held",
