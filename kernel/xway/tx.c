@@ -160,27 +160,27 @@ void xway_tx_drop(struct xway_conn *conn)
 u32 xway_tx_room(struct xway_conn *conn)
 {
 	const struct xway_chan_shm *peer;
-	u32 used = 0, room = 0, prod, cons;
-	bool ok = true;
+	u32 used, room = 0, prod, cons;
 
 	rcu_read_lock();
 	peer = rcu_dereference(conn->peer);
-	do {
+	while (peer) {
 		prod = READ_ONCE(conn->tx.prod);
 		/* Who polls does not hold the socket's lock, and a sender may be
 		 * at work: an older cons would not go with a newer prod.
 		 */
 		smp_rmb();
-		if (!peer)
-			break;
 		/* Room is used after it: pairs with rx_publish(). */
 		cons = virt_load_acquire(&peer->cons);
-		ok = xway_ring_unread(prod, cons, conn->tx.size, &used);
-	} while (!ok && READ_ONCE(conn->tx.prod) != prod);
-	if (!ok)
-		xway_conn_bad(conn);
-	else if (peer)
-		room = conn->tx.size - used;
+		if (xway_ring_unread(prod, cons, conn->tx.size, &used)) {
+			room = conn->tx.size - used;
+			break;
+		}
+		if (READ_ONCE(conn->tx.prod) == prod) {
+			xway_conn_bad(conn);
+			break;
+		}
+	}
 	rcu_read_unlock();
 	return room;
 }
@@ -276,8 +276,8 @@ int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
  * @msg: the message; the iterator advances if it was put
  * @len: its bytes
  *
- * Return: false, with nothing changed, if it does not fit, or the user's memory
- * is not there, or the peer has closed its socket.
+ * Return: false, with nothing taken from @msg, if it does not fit, or the user's
+ * memory is not there, or the peer has closed its socket.
  */
 bool xway_tx_put_all(struct xway_conn *conn, struct sock *sk,
 		     struct msghdr *msg, u32 len)
@@ -297,6 +297,12 @@ bool xway_tx_put_all(struct xway_conn *conn, struct sock *sk,
 	return tx_publish(conn, msg, len) > 0;
 }
 
+/* Is half of the ring free? Without a reader the call tells what happened. */
+static bool tx_half_free(struct xway_conn *conn)
+{
+	return xway_tx_room(conn) >= conn->tx.size / 2 || tx_reader_gone(conn);
+}
+
 /**
  * xway_tx_writeable() - does poll() say that the ring takes bytes?
  * @conn: connection whose sending direction is on the ring
@@ -306,23 +312,22 @@ bool xway_tx_put_all(struct xway_conn *conn, struct sock *sk,
  */
 bool xway_tx_writeable(struct xway_conn *conn)
 {
-	u32 half = conn->tx.size / 2, prod;
-	bool yes;
+	u32 prod;
 
 	do {
 		prod = READ_ONCE(conn->tx.prod);
-		/* Without a reader the call will tell what happened. */
-		yes = xway_tx_room(conn) >= half || tx_reader_gone(conn);
-		if (yes)
-			break;
+		if (tx_half_free(conn))
+			return true;
 		rcu_read_lock();
 		if (rcu_access_pointer(conn->peer))
-			xway_ring_arm(&conn->own->want_room, prod - half);
+			xway_ring_arm(&conn->own->want_room,
+				      prod - conn->tx.size / 2);
 		rcu_read_unlock();
-		yes = xway_tx_room(conn) >= half || tx_reader_gone(conn);
+		if (tx_half_free(conn))
+			return true;
 		/* If another sender went on meanwhile, the peer may have passed
 		 * the index that was asked for, and there is still no room.
 		 */
-	} while (!yes && READ_ONCE(conn->tx.prod) != prod);
-	return yes;
+	} while (READ_ONCE(conn->tx.prod) != prod);
+	return false;
 }
