@@ -393,7 +393,7 @@ void xway_arena_destroy(struct xway_link *link)
 
 static int view_map(struct xway_link *link, u32 ref, struct xway_mapping *m)
 {
-	int err = -ENOSPC;
+	int err = -E2BIG;
 
 	/* A peer may show no more than it is shown, and its directories. */
 	if (link->view.mapped < xway_peer_pages() + XWAY_DIRS)
@@ -409,7 +409,7 @@ static int view_map(struct xway_link *link, u32 ref, struct xway_mapping *m)
  * @nr: number of the page, as the peer gave it: any value
  *
  * Return: its address, or an ERR_PTR: -EPROTO for a number or a reference that
- * the peer has not shared, -ENOMEM.
+ * the peer has not shared, -E2BIG if it shows too much, -ENOMEM.
  */
 const void *xway_view_addr(struct xway_link *link, u32 nr)
 {

@@ -17,6 +17,7 @@
 
 #include "channel.h"
 #include "conn.h"
+#include "idle.h"
 #include "link.h"
 #include "switch.h"
 
@@ -36,6 +37,8 @@ static int chan_make(struct xway_conn *conn)
 	int err;
 
 	lockdep_assert_held(&link->lock);
+	kfree(conn->tx.pages);	/* of a channel that was declined */
+	conn->tx.pages = NULL;
 	pages = ring_kib * 1024 / PAGE_SIZE;
 	if (!xway_arena_roomy(link, pages) ||
 	    xway_arena_alloc(link, pages, &conn->ring_page)) {
@@ -201,16 +204,18 @@ static bool chan_begin(struct xway_conn *conn)
 	return false;
 }
 
-/* There will be none: a return that waited goes on. */
-static void chan_give_up(struct xway_conn *conn)
+/* There will be none, or not now: a return that waited goes on. */
+static void chan_give_up(struct xway_conn *conn, int err)
 {
 	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
+	if (err == -ENOSPC)
+		xway_idle_postpone(conn, true);
 	xway_conn_queue(conn);
 }
 
 static enum xway_reason errno_reason(int err)
 {
-	return err == -ENOSPC ? XWAY_R_LIMIT : XWAY_R_MEMORY;
+	return err == -ENOSPC || err == -E2BIG ? XWAY_R_LIMIT : XWAY_R_MEMORY;
 }
 
 /* Helper, passive end: ask for a channel. */
@@ -226,16 +231,16 @@ void xway_chan_open(struct xway_conn *conn)
 	} else if (chan_begin(conn)) {
 		err = chan_make(conn);
 		if (err) {
-			chan_give_up(conn);
+			chan_give_up(conn, err);
 		} else {
 			chan_describe(conn, &msg);
 			xway_link_ctl_send(link, &msg);
 		}
 	}
 	mutex_unlock(&link->lock);
-	if (err)
+	if (err && err != -ENOSPC)
 		xway_conn_return(conn, err == -ENOTCONN ? XWAY_R_LINK :
-						       errno_reason(err));
+						       XWAY_R_MEMORY);
 }
 
 static void ctl_reply(struct xway_link *link, u32 type, u32 chan, u32 arg)
@@ -243,6 +248,21 @@ static void ctl_reply(struct xway_link *link, u32 type, u32 chan, u32 arg)
 	struct xway_ctl msg = { .type = type, .chan = chan, .arg = arg };
 
 	xway_link_ctl_send(link, &msg);
+}
+
+/* Has the peer given up the channel, and this side not followed yet? */
+static bool resting(struct xway_conn *conn)
+{
+	const struct xway_chan_shm *peer;
+	bool ret;
+
+	if (READ_ONCE(conn->flags) & (BIT(XWAY_F_IDLE) | BIT(XWAY_F_GOT_CLOSE)))
+		return true;
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	ret = peer && (READ_ONCE(peer->flags) & XWAY_CHAN_IDLE);
+	rcu_read_unlock();
+	return ret;
 }
 
 /* Active end: the peer asks for a channel. */
@@ -264,22 +284,30 @@ static void ctl_open(struct xway_link *link, const struct xway_ctl *msg)
 	conn = xway_conn_find(link, &t, msg->mac, &why);
 	if (!conn)
 		goto decline;
+	/* One channel at a time, and not too often. */
+	if (test_bit(XWAY_F_ASKED, &conn->flags)) {
+		why = resting(conn) ? XWAY_DECLINE_LATER : XWAY_DECLINE_OFF;
+		goto put;
+	}
+	why = XWAY_DECLINE_LATER;
+	if (xway_idle_too_early(conn))
+		goto put;
 	why = XWAY_DECLINE_OFF;
-	/* One channel in a connection's life. */
-	if (test_and_set_bit(XWAY_F_ASKED, &conn->flags) || !chan_begin(conn))
+	set_bit(XWAY_F_ASKED, &conn->flags);
+	if (!chan_begin(conn))
 		goto put;
-	why = XWAY_DECLINE_MEMORY;
 	err = chan_make(conn);
+	if (!err) {
+		err = chan_map(conn, msg);
+		if (err)
+			chan_free(conn);
+	}
 	if (err) {
-		chan_give_up(conn);
+		chan_give_up(conn, err);
+		why = err == -ENOSPC ? XWAY_DECLINE_LATER : XWAY_DECLINE_MEMORY;
 		goto put;
 	}
-	err = chan_map(conn, msg);
-	if (err) {
-		chan_free(conn);
-		chan_give_up(conn);
-		goto put;
-	}
+	xway_idle_begin(conn);
 	chan_flag_open(conn);
 	WRITE_ONCE(conn->state, XWAY_CONN_OPEN);
 	WRITE_ONCE(conn->tx.usable, !test_bit(XWAY_F_RETURN, &conn->flags));
@@ -318,6 +346,7 @@ static void ctl_accept(struct xway_conn *conn, const struct xway_ctl *msg)
 		err = -EPROTO;
 	else
 		err = chan_map(conn, msg);
+	xway_idle_begin(conn);
 	WRITE_ONCE(conn->state, XWAY_CONN_OPEN);
 	if (err) {
 		/* The peer may not use the ring before we say OPEN. */
@@ -355,9 +384,13 @@ static void ctl_decline(struct xway_conn *conn, const struct xway_ctl *msg)
 		return;
 	}
 	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
-	xway_conn_return(conn, why[array_index_nospec(arg, ARRAY_SIZE(why))] ?:
-			       XWAY_R_UNKNOWN);
 	chan_free(conn);
+	if (msg->arg == XWAY_DECLINE_LATER)
+		xway_idle_postpone(conn, false);
+	else
+		xway_conn_return(conn,
+				 why[array_index_nospec(arg, ARRAY_SIZE(why))] ?:
+				 XWAY_R_UNKNOWN);
 	/* A return asked for earlier has waited for this answer. */
 	xway_conn_queue(conn);
 }

@@ -15,6 +15,7 @@
 
 #include "channel.h"
 #include "conn.h"
+#include "idle.h"
 #include "link.h"
 #include "proto.h"
 #include "switch.h"
@@ -176,7 +177,16 @@ void xway_conn_free(struct xway_conn *conn)
 	call_rcu(&conn->rcu, conn_free_rcu);
 }
 
-/* Its tuple and sequence numbers are known: the peer's OPEN can find it. */
+/* The peer's OPEN can find it, before one that it takes the place of. */
+static void conn_enlist(struct xway_conn *conn)
+{
+	spin_lock_bh(&xway_conns_lock);
+	hlist_add_head_rcu(&conn->hash, &hash_table[tuple_hash(&conn->tuple)]);
+	conn->established = true;
+	spin_unlock_bh(&xway_conns_lock);
+}
+
+/* Its tuple and sequence numbers are known. */
 void xway_conn_established(struct xway_conn *conn, struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -184,10 +194,29 @@ void xway_conn_established(struct xway_conn *conn, struct sock *sk)
 	xway_switch_tuple(sk, conn->active, &conn->tuple);
 	conn->isn[conn->active ? 0 : 1] = tp->snd_una - 1;
 	conn->isn[conn->active ? 1 : 0] = tp->rcv_nxt - 1;
-	spin_lock_bh(&xway_conns_lock);
-	hlist_add_head_rcu(&conn->hash, &hash_table[tuple_hash(&conn->tuple)]);
-	conn->established = true;
-	spin_unlock_bh(&xway_conns_lock);
+	conn_enlist(conn);
+}
+
+/**
+ * xway_conn_renew() - an object that takes the place of one whose channel ended
+ * @conn: the old one
+ * @sk: its socket, locked
+ *
+ * Context: atomic. Return: as xway_conn_create().
+ */
+struct xway_conn *xway_conn_renew(struct xway_conn *conn, struct sock *sk)
+{
+	struct xway_conn *fresh = xway_conn_create(sk, conn->link, conn->active);
+
+	if (!fresh)
+		return NULL;
+	fresh->data_ready = conn->data_ready;
+	fresh->base_prot = conn->base_prot;
+	fresh->tuple = conn->tuple;
+	memcpy(fresh->isn, conn->isn, sizeof(fresh->isn));
+	xway_idle_begin(fresh);
+	conn_enlist(fresh);
+	return fresh;
 }
 
 /* The socket is detached: no OPEN finds it any more. */
@@ -214,8 +243,9 @@ struct xway_conn *xway_conn_find(struct xway_link *link,
 {
 	struct xway_conn *conn, *found = NULL;
 
-	*why = XWAY_DECLINE_UNKNOWN;
 	rcu_read_lock();
+again:
+	*why = XWAY_DECLINE_UNKNOWN;
 	hlist_for_each_entry_rcu(conn, &hash_table[tuple_hash(t)], hash) {
 		if (!conn->active || conn->link != link ||
 		    !tuple_equal(&conn->tuple, t))
@@ -224,10 +254,10 @@ struct xway_conn *xway_conn_find(struct xway_link *link,
 			*why = XWAY_DECLINE_PROOF;
 			continue;
 		}
-		if (refcount_inc_not_zero(&conn->ref))
-			found = conn;
-		else
-			*why = XWAY_DECLINE_UNKNOWN;
+		/* One that ends is in the chain no more. */
+		if (!refcount_inc_not_zero(&conn->ref))
+			goto again;
+		found = conn;
 		break;
 	}
 	rcu_read_unlock();
@@ -269,7 +299,7 @@ static void conn_reason(struct xway_conn *conn, enum xway_reason reason)
 void xway_conn_want(struct xway_conn *conn)
 {
 	if (conn->active || test_bit(XWAY_F_ASKED, &conn->flags) ||
-	    !conn->established)
+	    !conn->established || xway_idle_too_early(conn))
 		return;
 	if (++conn->ops < WORTH_OPS &&
 	    conn->tx.tcp_bytes + conn->rx.tcp_bytes < WORTH_BYTES)
@@ -290,10 +320,36 @@ void xway_conn_want(struct xway_conn *conn)
  */
 void xway_conn_return(struct xway_conn *conn, enum xway_reason reason)
 {
-	if (test_and_set_bit(XWAY_F_RETURN, &conn->flags))
+	bool was = test_and_set_bit(XWAY_F_RETURN, &conn->flags);
+
+	/* Whatever it was for: now the socket goes, too. */
+	clear_bit(XWAY_F_IDLE, &conn->flags);
+	if (was)
 		return;
 	conn_reason(conn, reason);
 	xway_conn_queue(conn);
+}
+
+/**
+ * xway_conn_rest() - bring a connection back to TCP, but keep its socket
+ * @conn: connection; it stays valid by the caller's reference
+ *
+ * Context: any. Return: false if it is on its way back already.
+ */
+bool xway_conn_rest(struct xway_conn *conn)
+{
+	unsigned long was = READ_ONCE(conn->flags);
+
+	/* One step, so that a return for good is never taken for this. */
+	do {
+		if (was & (BIT(XWAY_F_RETURN) | BIT(XWAY_F_BAD) |
+			   BIT(XWAY_F_GONE)))
+			return false;
+	} while (!try_cmpxchg(&conn->flags, &was, was | BIT(XWAY_F_RETURN) |
+						  BIT(XWAY_F_IDLE)));
+	conn_reason(conn, XWAY_R_IDLE);
+	xway_conn_queue(conn);
+	return true;
 }
 
 /* The peer broke the protocol of this channel: that costs it the connection. */
@@ -455,7 +511,9 @@ static void conn_do_return(struct xway_conn *conn, struct sock *sk)
 	set_bit(XWAY_F_TX_CLOSED, &conn->flags);
 	if (conn->state == XWAY_CONN_OPEN && rcu_access_pointer(conn->peer)) {
 		rcu_read_lock();
-		xway_chan_flag(conn, XWAY_CHAN_RETURN);
+		xway_chan_flag(conn, test_bit(XWAY_F_IDLE, &conn->flags) ?
+			       XWAY_CHAN_RETURN | XWAY_CHAN_IDLE :
+			       XWAY_CHAN_RETURN);
 		rcu_read_unlock();
 		xway_rx_update(conn);
 		if (!(conn->rx.seen & 1) && !xway_rx_spill(conn, false))
@@ -470,12 +528,26 @@ static void conn_do_return(struct xway_conn *conn, struct sock *sk)
 	state = READ_ONCE(conn->state);
 	if (!err && state != XWAY_CONN_OPEN && state != XWAY_CONN_OPENING &&
 	    !test_bit(XWAY_F_BAD, &conn->flags))
-		xway_switch_detach(conn, sk);
+		xway_switch_release(conn, sk);
 	release_sock(sk);
 	if (err == -EILSEQ) {
 		conn_abort(conn, sk);
 		xway_conn_queue(conn);
 	}
+}
+
+/* The peer goes back to TCP: so do we, and keep the socket if it does. */
+static void conn_follow(struct xway_conn *conn, u32 flags)
+{
+	if (!(flags & XWAY_CHAN_RETURN))
+		return;
+	if (flags & XWAY_CHAN_IDLE) {
+		xway_conn_rest(conn);
+		return;
+	}
+	if (!test_and_set_bit(XWAY_F_RETURN, &conn->flags))
+		conn_reason(conn, XWAY_R_PEER);
+	clear_bit(XWAY_F_IDLE, &conn->flags);
 }
 
 static void conn_work(struct work_struct *work)
@@ -489,16 +561,20 @@ static void conn_work(struct work_struct *work)
 	enum xway_conn_state state = conn->state;
 	const struct xway_chan_shm *peer;
 	struct sock *sk;
+	bool closed;
 
 	if (test_and_clear_bit(XWAY_F_WANT_OPEN, &conn->flags))
 		xway_chan_open(conn);
 
+	closed = test_bit(XWAY_F_GOT_CLOSE, &conn->flags);
+	/* The peer's flags after it: it stored them before it said CLOSE. */
+	smp_rmb();
+
 	mutex_lock(&conn->rx.lock);
 	rcu_read_lock();
 	peer = rcu_dereference(conn->peer);
-	if (peer && (READ_ONCE(peer->flags) & XWAY_CHAN_RETURN) &&
-	    !test_and_set_bit(XWAY_F_RETURN, &conn->flags))
-		conn_reason(conn, XWAY_R_PEER);
+	if (peer)
+		conn_follow(conn, READ_ONCE(peer->flags));
 	rcu_read_unlock();
 
 	sk = xway_conn_hold_sk(conn);
@@ -513,7 +589,7 @@ static void conn_work(struct work_struct *work)
 		   !(!sk->sk_socket && conn_drop_unaccepted(conn, sk))) {
 		conn_do_return(conn, sk);
 	}
-	if (sk && test_bit(XWAY_F_GOT_CLOSE, &conn->flags)) {
+	if (sk && closed) {
 		/* The peer's socket is closed. Copy out what it left, so that
 		 * it can free its half however slowly we read.
 		 */

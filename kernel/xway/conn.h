@@ -32,6 +32,7 @@ enum {
 	XWAY_F_RX_CLOSED,	/* nothing more to read from the peer's ring */
 	XWAY_F_TX_CLOSED,	/* nothing more is put into our ring */
 	XWAY_F_RETRY,		/* the helper looks again by itself */
+	XWAY_F_IDLE,		/* with RETURN: the socket stays held */
 };
 
 /**
@@ -104,6 +105,8 @@ struct xway_rx {
  *	hold @rx.lock
  * @own: own words, in the own arena; may be used while @peer is set
  * @companion_bytes: bytes by ring when companion.c last looked
+ * @idle_bytes: bytes when idle.c last found a difference, at @idle_since
+ * @ask_at: not before this is a channel asked for again, after @postponed times
  *
  * Lock order: rx.lock, socket lock, link->lock, lock. The helper (@work) is the
  * only one that opens and closes channels.
@@ -120,6 +123,10 @@ struct xway_conn {
 	bool active;
 	bool established;
 	u64 companion_bytes;
+	u64 idle_bytes;
+	unsigned long idle_since;
+	unsigned long ask_at;
+	u8 postponed;
 
 	struct xway_chan_shm *own;
 	const struct xway_chan_shm __rcu *peer;
@@ -153,6 +160,7 @@ struct xway_conn *xway_conn_create(struct sock *sk, struct xway_link *link,
 				   bool active);
 void xway_conn_free(struct xway_conn *conn);
 void xway_conn_established(struct xway_conn *conn, struct sock *sk);
+struct xway_conn *xway_conn_renew(struct xway_conn *conn, struct sock *sk);
 void xway_conn_unlist(struct xway_conn *conn);
 u64 xway_conn_mac(const struct xway_conn *conn, bool by_active);
 struct xway_conn *xway_conn_find(struct xway_link *link,
@@ -160,6 +168,7 @@ struct xway_conn *xway_conn_find(struct xway_link *link,
 void xway_conn_queue(struct xway_conn *conn);
 void xway_conn_want(struct xway_conn *conn);
 void xway_conn_return(struct xway_conn *conn, enum xway_reason reason);
+bool xway_conn_rest(struct xway_conn *conn);
 void xway_conn_return_all(enum xway_reason reason);
 void xway_conn_leave(struct xway_link *link, bool dead);
 void xway_conn_event(struct xway_conn *conn);

@@ -514,6 +514,8 @@ void xway_link_down(struct xway_link *link, bool dead)
 	WRITE_ONCE(link->state, XWAY_LINK_CLOSING);
 	mutex_unlock(&link->lock);
 
+	/* Who saw it up has put its connection into the list after this. */
+	synchronize_rcu();
 	xway_conn_leave(link, dead);
 
 	mutex_lock(&link->lock);

@@ -50,6 +50,8 @@ struct xway_link {
 	struct xway_arena arena;
 	struct xway_arena_page dir[XWAY_DIRS];
 	struct xway_view view;
+	atomic_t rings_wanted;	/* by connections that found no pages */
+	unsigned long rings_wanted_at;
 	atomic_t rx_pages;	/* of the peer's rings: mapped, or unread */
 	atomic_t unrevoked;
 	u64 nonce;

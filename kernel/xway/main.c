@@ -8,6 +8,7 @@
 #include "channel.h"
 #include "companion.h"
 #include "conn.h"
+#include "idle.h"
 #include "link.h"
 #include "local.h"
 #include "netlink.h"
@@ -29,6 +30,9 @@ static int __init xway_init(void)
 
 	XWAY_WIRE_CHECK();
 	err = xway_chan_init();
+	if (err)
+		return err;
+	err = xway_idle_init();
 	if (err)
 		return err;
 	err = xway_conn_init();
@@ -81,6 +85,7 @@ err_peer:
 err_link:
 	xway_link_exit();
 err_conn:
+	xway_idle_exit();
 	xway_conn_exit();
 	return err;
 }
@@ -98,6 +103,7 @@ static void __exit xway_exit(void)
 	xway_local_exit();
 	xway_peer_exit();
 	xway_link_exit();
+	xway_idle_exit();
 	xway_conn_exit();
 }
 

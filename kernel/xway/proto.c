@@ -149,6 +149,13 @@ static void xway_close(struct sock *sk, long timeout)
 	}
 	mutex_lock(&conn->rx.lock);
 	lock_sock(sk);
+	while (conn->sk != sk && xway_switch_conn_rcu(sk)) {
+		release_sock(sk);
+		mutex_unlock(&conn->rx.lock);
+		conn = xway_switch_again(conn, sk);
+		mutex_lock(&conn->rx.lock);
+		lock_sock(sk);
+	}
 	if (conn->sk == sk) {
 		if (rx_leave(conn)) {
 			/* As __tcp_close() does for bytes nobody has read. */

@@ -249,6 +249,25 @@ static long rx_wait_more(struct xway_conn *conn, struct sock *sk, long timeo,
 	return signal_pending(current) ? 0 : timeo;
 }
 
+/* Does anybody wait for the socket, or want a signal? With a full barrier. */
+static bool rx_watched(struct sock *sk)
+{
+	bool ret;
+
+	rcu_read_lock();
+	ret = skwq_has_sleeper(rcu_dereference(sk->sk_wq)) ||
+	      sock_flag(sk, SOCK_FASYNC);
+	rcu_read_unlock();
+	return ret;
+}
+
+static void rx_tell(struct xway_conn *conn, struct sock *sk)
+{
+	local_bh_disable();
+	conn->data_ready(sk);
+	local_bh_enable();
+}
+
 /*
  * TCP makes a new edge for every arrival. So before the call ends, if anybody
  * watches the socket, ask for an event at the next byte; and if one came since
@@ -257,12 +276,8 @@ static long rx_wait_more(struct xway_conn *conn, struct sock *sk, long timeo,
 static void rx_rearm(struct xway_conn *conn, struct sock *sk)
 {
 	u32 prod = READ_ONCE(conn->rx.prod);
-	bool watched;
+	bool watched = rx_watched(sk);
 
-	rcu_read_lock();
-	watched = skwq_has_sleeper(rcu_dereference(sk->sk_wq)) ||
-		  sock_flag(sk, SOCK_FASYNC);
-	rcu_read_unlock();
 	if (conn->state == XWAY_CONN_TCP)
 		return;
 	/* Signals may be asked for later, and nobody tells us. */
@@ -276,9 +291,7 @@ static void rx_rearm(struct xway_conn *conn, struct sock *sk)
 	mutex_unlock(&conn->rx.lock);
 	if (watched) {
 		xway_rx_arm(conn);
-		local_bh_disable();
-		conn->data_ready(sk);
-		local_bh_enable();
+		rx_tell(conn, sk);
 	}
 }
 
@@ -290,13 +303,17 @@ static void rx_finish(struct xway_conn *conn, struct sock *sk)
 		return;
 	lock_sock(sk);
 	if (conn->sk == sk)
-		xway_switch_detach(conn, sk);
+		xway_switch_release(conn, sk);
 	release_sock(sk);
 }
 
-static int do_recvmsg(struct xway_conn *conn, struct sock *sk,
+/* @held: the connection, with the caller's reference; another one in the end if
+ * that in the socket is renewed.
+ */
+static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 		      struct msghdr *msg, size_t len, int flags, int *addr_len)
 {
+	struct xway_conn *conn = *held;
 	long timeo = sock_rcvtimeo(sk, flags & MSG_DONTWAIT);
 	int target = sock_rcvlowat(sk, flags & MSG_WAITALL, len);
 	size_t most = SIZE_MAX;
@@ -313,6 +330,13 @@ static int do_recvmsg(struct xway_conn *conn, struct sock *sk,
 		mutex_lock(&conn->rx.lock);
 		if (test_bit(XWAY_F_GONE, &conn->flags)) {
 			mutex_unlock(&conn->rx.lock);
+			*held = xway_switch_again(conn, sk);
+			if (*held != conn) {
+				conn = *held;
+				peeked = 0;
+				last = false;
+				continue;
+			}
 			if (copied >= target)
 				return copied;
 			if (!copied && timeo && xway_restart())
@@ -419,7 +443,7 @@ int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags,
 	} else {
 		if (sock_flag(sk, SOCK_RCVTSTAMP) || READ_ONCE(sk->sk_tsflags))
 			xway_conn_return(conn, XWAY_R_TIMESTAMP);
-		ret = do_recvmsg(conn, sk, msg, len, flags, addr_len);
+		ret = do_recvmsg(&conn, sk, msg, len, flags, addr_len);
 		xway_conn_want(conn);
 	}
 	xway_conn_put(conn);

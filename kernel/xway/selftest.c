@@ -635,14 +635,6 @@ static bool proof_differs(void)
 	return true;
 }
 
-/* As if it were another connection */
-static void ask_anew(void)
-{
-	clear_bit(XWAY_F_ASKED, &conn[A]->flags);
-	kfree(conn[A]->tx.pages);
-	conn[A]->tx.pages = NULL;
-}
-
 /* What a peer may leave in its rings is limited. */
 static bool rings_limit(void)
 {
@@ -653,10 +645,13 @@ static bool rings_limit(void)
 
 	EXPECT(ask(&open));
 	atomic_set(charged, most - open.ring_pages + 1);
-	ok = declined(&open, XWAY_DECLINE_MEMORY);
+	ok = declined(&open, XWAY_DECLINE_LATER);
 	EXPECT(ok && atomic_read(charged) == most - open.ring_pages + 1);
-	ask_anew();
+	EXPECT(!test_bit(XWAY_F_ASKED, &conn[A]->flags));
+	/* Asked too early it does not even try. */
 	atomic_set(charged, 0);
+	EXPECT(declined(&open, XWAY_DECLINE_LATER));
+	conn[A]->postponed = 0;
 	EXPECT(give(A, &open) && take(A, &msg));
 	EXPECT(msg.type == XWAY_CTL_ACCEPT);
 	EXPECT(atomic_read(charged) == open.ring_pages);
@@ -738,7 +733,7 @@ static bool ctl_lies(void)
 			return false;
 		}
 		EXPECT(!rcu_access_pointer(conn[A]->peer));
-		ask_anew();
+		clear_bit(XWAY_F_ASKED, &conn[A]->flags);	/* as if it were another */
 	}
 	EXPECT(give(A, &open) && take(A, &msg));
 	EXPECT(msg.type == XWAY_CTL_ACCEPT);

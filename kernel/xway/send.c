@@ -224,6 +224,8 @@ int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 		return ret;
 	}
 	lock_sock(sk);
+	if (unlikely(test_bit(XWAY_F_GONE, &conn->flags)))
+		conn = xway_switch_again(conn, sk);
 	if (unlikely(test_bit(XWAY_F_GONE, &conn->flags) || !size))
 		ret = tcp_sendmsg_locked(sk, msg, size);
 	else

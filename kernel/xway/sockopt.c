@@ -33,15 +33,26 @@ static enum xway_reason opt_refusal(int level, int optname)
  * Bring a connection back to TCP. The peer has to do its part, so this waits,
  * but not for ever. Return: is the socket still held?
  */
-static bool conn_give_back(struct xway_conn *conn, enum xway_reason why)
+static bool give_back(const struct sock *sk, enum xway_reason why)
 {
+	struct xway_conn *conn;
+	bool held = true;
 	int i;
 
-	xway_conn_return(conn, why);
-	for (i = 0; i < 100 && !test_bit(XWAY_F_GONE, &conn->flags) &&
-	     !signal_pending(current); i++)
-		schedule_timeout_interruptible(1 + HZ / 100);
-	return !test_bit(XWAY_F_GONE, &conn->flags);
+	for (i = 0; i < 100 && held; i++) {
+		if (i && signal_pending(current))
+			break;
+		if (i)
+			schedule_timeout_interruptible(1 + HZ / 100);
+		/* Another one each time, if one that rested is in its place. */
+		conn = xway_switch_conn(sk);
+		held = conn;
+		if (conn) {
+			xway_conn_return(conn, why);
+			xway_conn_put(conn);
+		}
+	}
+	return held;
 }
 
 /*
@@ -55,7 +66,7 @@ int xway_setsockopt(struct sock *sk, int level, int optname, sockptr_t optval,
 	int ret;
 
 	if (conn && why != XWAY_R_NONE)
-		conn_give_back(conn, why);
+		give_back(sk, why);
 	if (!conn)
 		xway_stray_enter();
 	ret = xway_base_of(sk)->setsockopt(sk, level, optname, optval, optlen);
@@ -130,7 +141,7 @@ int xway_getsockopt(struct sock *sk, int level, int optname,
 	int ret;
 
 	if (conn && level == SOL_TCP && optname == TCP_ZEROCOPY_RECEIVE &&
-	    conn_give_back(conn, XWAY_R_ZEROCOPY)) {
+	    give_back(sk, XWAY_R_ZEROCOPY)) {
 		ret = zerocopy_none(conn, sk, optval, optlen);
 		xway_conn_put(conn);
 		return ret;
@@ -249,16 +260,8 @@ int xway_set_rcvlowat(struct sock *sk, int val)
 /* An offset counts in one queue, and ring and TCP are two: stay on TCP. */
 int xway_set_peek_off(struct sock *sk, int val)
 {
-	struct xway_conn *conn = xway_switch_conn(sk);
-
-	if (conn) {
-		/* Nobody gives back a socket that is locked for this call. */
-		if (val >= 0 && sock_owned_by_user_nocheck(sk))
-			xway_conn_return(conn, XWAY_R_OPTION);
-		else if (val >= 0)
-			conn_give_back(conn, XWAY_R_OPTION);
-		xway_conn_put(conn);
-	}
+	if (val >= 0)
+		give_back(sk, XWAY_R_OPTION);
 	return xway_base_ops(sk)->set_peek_off(sk, val);
 }
 

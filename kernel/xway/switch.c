@@ -70,11 +70,31 @@ struct xway_conn *xway_switch_conn(const struct sock *sk)
 	struct xway_conn *conn;
 
 	rcu_read_lock();
-	conn = xway_switch_conn_rcu(sk);
-	if (conn && !refcount_inc_not_zero(&conn->ref))
-		conn = NULL;
+	/* One that ends has left the slot, to another or to nobody. */
+	do
+		conn = xway_switch_conn_rcu(sk);
+	while (conn && !refcount_inc_not_zero(&conn->ref));
 	rcu_read_unlock();
 	return conn;
+}
+
+/**
+ * xway_switch_again() - the connection in whose place another may be by now
+ * @conn: a connection of the socket, with a reference, that is gone
+ * @sk: the socket
+ *
+ * Return: what the socket has now, with the reference instead of that on @conn;
+ * @conn itself if it has none.
+ */
+struct xway_conn *xway_switch_again(struct xway_conn *conn,
+				    const struct sock *sk)
+{
+	struct xway_conn *fresh = xway_switch_conn(sk);
+
+	if (!fresh)
+		return conn;
+	xway_conn_put(conn);
+	return fresh;
 }
 
 static u16 remote(const struct sock *sk, __be32 *addr)
@@ -116,11 +136,10 @@ void xway_switch_tuple(const struct sock *sk, bool active,
 	tuple->dport = active ? other : own;
 }
 
-static enum xway_reason refusal(const struct sock *sk)
+/* Of a socket whose upper-layer slot is empty, or ours. */
+static enum xway_reason unfit(const struct sock *sk)
 {
-	const struct inet_connection_sock *icsk = inet_csk(sk);
-
-	if (icsk->icsk_ulp_ops || sk->sk_user_data)
+	if (sk->sk_user_data)
 		return XWAY_R_BUSY;
 	if (tcp_sk(sk)->fastopen_req || rcu_access_pointer(tcp_sk(sk)->fastopen_rsk))
 		return XWAY_R_FASTOPEN;
@@ -133,6 +152,11 @@ static enum xway_reason refusal(const struct sock *sk)
 	if (READ_ONCE(sk->sk_rcvlowat) > 1 || READ_ONCE(sk->sk_peek_off) >= 0)
 		return XWAY_R_OPTION;
 	return XWAY_R_NONE;
+}
+
+static enum xway_reason refusal(const struct sock *sk)
+{
+	return inet_csk(sk)->icsk_ulp_ops ? XWAY_R_BUSY : unfit(sk);
 }
 
 /* Plain stores: sock_replace_proto() would also take io_uring's zero-copy. */
@@ -177,6 +201,16 @@ out:
 	rcu_read_unlock();
 }
 
+/*
+ * For TCP_INFO. Not bytes_acked: TCP judges old acknowledgements by it. No
+ * connection goes back with bytes in its ring.
+ */
+static void account(const struct xway_conn *conn, struct sock *sk)
+{
+	tcp_sk(sk)->bytes_sent += conn->tx.ring_bytes;
+	tcp_sk(sk)->bytes_received += conn->rx.ring_bytes;
+}
+
 /**
  * xway_switch_detach() - give a socket back
  * @conn: its connection
@@ -201,11 +235,7 @@ void xway_switch_detach(struct xway_conn *conn, struct sock *sk)
 	WRITE_ONCE(sk->sk_prot, conn->base_prot);
 	if (sk->sk_socket)
 		xway_proto_give_ops(sk);
-	/* For TCP_INFO. Not bytes_acked: TCP judges old acknowledgements by
-	 * it. No connection goes back with bytes in its ring.
-	 */
-	tcp_sk(sk)->bytes_sent += conn->tx.ring_bytes;
-	tcp_sk(sk)->bytes_received += conn->rx.ring_bytes;
+	account(conn, sk);
 	WRITE_ONCE(icsk->icsk_ulp_ops, NULL);
 	smp_wmb();	/* pairs with xway_switch_conn_rcu() */
 	WRITE_ONCE(icsk->icsk_ulp_data, NULL);
@@ -218,6 +248,62 @@ void xway_switch_detach(struct xway_conn *conn, struct sock *sk)
 		wake_up_interruptible_all(sk_sleep(sk));
 	}
 	xway_conn_put(conn);
+}
+
+/* A fresh connection in the place of one that only gave its ring back. */
+static struct xway_conn *renewed(struct xway_conn *conn, struct sock *sk)
+{
+	struct xway_conn *fresh = NULL;
+
+	/* `xway off`, and a link's end, wait for this before they look who
+	 * there is. With bytes unread it goes for good: each time what was in
+	 * the ring would come on top of what TCP may keep unread.
+	 */
+	rcu_read_lock();
+	if (test_bit(XWAY_F_IDLE, &conn->flags) && conn->sk == sk &&
+	    skb_queue_empty(&sk->sk_receive_queue) &&
+	    ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
+				    TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) &&
+	    sk->sk_socket && xway_switch_is_on() &&
+	    READ_ONCE(conn->link->state) == XWAY_LINK_UP &&
+	    !xway_conn_taken(conn, sk) && unfit(sk) == XWAY_R_NONE)
+		fresh = xway_conn_renew(conn, sk);
+	rcu_read_unlock();
+	return fresh;
+}
+
+/* Only the socket's lock keeps the two apart: calls inside find the old GONE. */
+static void hand_over(struct xway_conn *conn, struct xway_conn *fresh,
+		      struct sock *sk)
+{
+	spin_lock_bh(&conn->lock);
+	conn->sk = NULL;
+	spin_unlock_bh(&conn->lock);
+	account(conn, sk);
+	/* What it points to before it; the owner stays the same. */
+	smp_store_release((void *__force *)&inet_csk(sk)->icsk_ulp_data, fresh);
+	xway_conn_unlist(conn);
+	xway_conn_closed(conn);
+	wake_up_interruptible_all(sk_sleep(sk));
+	xway_conn_put(conn);
+}
+
+/**
+ * xway_switch_release() - a connection is back on TCP: give its socket back
+ * @conn: its connection
+ * @sk: the socket, locked by its owner
+ *
+ * Or keep it held, if the connection only rests. As for xway_switch_detach()
+ * the caller holds a reference on @conn.
+ */
+void xway_switch_release(struct xway_conn *conn, struct sock *sk)
+{
+	struct xway_conn *fresh = renewed(conn, sk);
+
+	if (fresh)
+		hand_over(conn, fresh, sk);
+	else
+		xway_switch_detach(conn, sk);
 }
 
 /* The core frees a socket that is still ours: let go of it. */

@@ -113,6 +113,7 @@ struct xway_chan_shm {
 #define XWAY_CHAN_RETURN	0x2	/* go back to TCP, then close */
 #define XWAY_CHAN_NO_READER	0x4	/* the socket is closed */
 #define XWAY_CHAN_HOLD		0x8	/* no ring towards me for now */
+#define XWAY_CHAN_IDLE		0x10	/* with RETURN: another channel may follow */
 
 #define XWAY_CHANS_PER_PAGE	(PAGE_SIZE / sizeof(struct xway_chan_shm))
 #define XWAY_CHANS_MAX		16384u
@@ -131,6 +132,7 @@ enum xway_decline {
 	XWAY_DECLINE_PROOF = 2,		/* not the same connection */
 	XWAY_DECLINE_OFF = 3,
 	XWAY_DECLINE_MEMORY = 4,
+	XWAY_DECLINE_LATER = 5,		/* ask again when some time has passed */
 };
 
 /**

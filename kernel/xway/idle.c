@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Idle connections: when pages are scarce, who uses its ring gets that of who
+ * does not.
+ *
+ * A connection that gives its ring back is brought back to TCP, but its socket
+ * stays held, by a fresh connection: once it is used again, it asks for a new
+ * channel. So rings go round, and there may be far more connections than rings.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/jiffies.h>
+#include <linux/moduleparam.h>
+#include <linux/workqueue.h>
+
+#include "conn.h"
+#include "idle.h"
+#include "link.h"
+
+static unsigned int idle_ms = 1000;
+module_param(idle_ms, uint, 0444);
+MODULE_PARM_DESC(idle_ms, "milliseconds without a byte after which a ring may serve another connection");
+
+/* A wish is repeated after idle_ms << 0, 1, 2, 3, 3 and so on */
+#define POSTPONED_MAX 3
+
+/* So many times idle_ms does a wish last that is not repeated */
+#define WISH 4
+
+static void idle_look(struct work_struct *work);
+static DECLARE_DELAYED_WORK(look, idle_look);
+
+static unsigned long idle(void)
+{
+	return msecs_to_jiffies(idle_ms);
+}
+
+static bool link_wants(struct xway_link *link)
+{
+	return atomic_read(&link->rings_wanted) > 0 &&
+	       time_before(jiffies, READ_ONCE(link->rings_wanted_at) +
+				    WISH * idle());
+}
+
+/* Return: has it a channel that carried nothing for a while? */
+static bool conn_idle(struct xway_conn *conn)
+{
+	u64 bytes = READ_ONCE(conn->tx.ring_bytes) +
+		    READ_ONCE(conn->tx.tcp_bytes) +
+		    READ_ONCE(conn->rx.ring_bytes) +
+		    READ_ONCE(conn->rx.tcp_bytes);
+
+	if (READ_ONCE(conn->state) != XWAY_CONN_OPEN)
+		return false;
+	if (bytes != conn->idle_bytes) {
+		conn->idle_bytes = bytes;
+		WRITE_ONCE(conn->idle_since, jiffies);
+		return false;
+	}
+	return !time_before(jiffies, READ_ONCE(conn->idle_since) + idle());
+}
+
+/* Pages stay in the arena of their link: what one wants only its own can give. */
+static void idle_look(struct work_struct *work)
+{
+	struct xway_conn *conn;
+	bool again = false;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(conn, &xway_conns, all) {
+		if (!link_wants(conn->link))
+			continue;
+		again = true;
+		if (!conn_idle(conn) || !refcount_inc_not_zero(&conn->ref))
+			continue;
+		/* As long as it is held it stays in the list. */
+		rcu_read_unlock();
+		if (xway_conn_rest(conn))
+			atomic_dec_if_positive(&conn->link->rings_wanted);
+		cond_resched();
+		rcu_read_lock();
+		xway_conn_put(conn);
+	}
+	rcu_read_unlock();
+	if (again)
+		schedule_delayed_work(&look, idle());
+}
+
+/**
+ * xway_idle_begin() - a connection has got a ring, or has just given it up
+ * @conn: connection
+ *
+ * Either way it is left alone for idle_ms.
+ */
+void xway_idle_begin(struct xway_conn *conn)
+{
+	WRITE_ONCE(conn->idle_since, jiffies);
+	WRITE_ONCE(conn->ask_at, jiffies + (conn->active ? idle() / 2 : idle()));
+	WRITE_ONCE(conn->postponed, 1);
+}
+
+/* Was it postponed, and the time is not over? */
+bool xway_idle_too_early(const struct xway_conn *conn)
+{
+	return READ_ONCE(conn->postponed) &&
+	       time_before(jiffies, READ_ONCE(conn->ask_at));
+}
+
+/**
+ * xway_idle_postpone() - there is no room for a channel: ask again later
+ * @conn: connection that has asked and got none, its link's mutex held
+ * @here: have idle connections of this link give up rings?
+ *
+ * Each time twice as late, up to eight times idle_ms. The active end, which is
+ * asked, refuses for half as long: the two clocks need not agree.
+ */
+void xway_idle_postpone(struct xway_conn *conn, bool here)
+{
+	struct xway_link *link = conn->link;
+	u8 n = conn->postponed;
+
+	lockdep_assert_held(&link->lock);
+	if (!n && here)
+		atomic64_inc(&xway_reasons[XWAY_R_LIMIT]);
+	WRITE_ONCE(conn->ask_at, jiffies + ((conn->active ? idle() / 2 : idle())
+					    << n));
+	WRITE_ONCE(conn->postponed, min(n + 1, POSTPONED_MAX));
+	clear_bit(XWAY_F_ASKED, &conn->flags);
+	if (!here)
+		return;
+	if (!link_wants(link))
+		atomic_set(&link->rings_wanted, 0);
+	atomic_inc(&link->rings_wanted);
+	WRITE_ONCE(link->rings_wanted_at, jiffies);
+	schedule_delayed_work(&look, idle() / 2);
+}
+
+int __init xway_idle_init(void)
+{
+	if (idle_ms >= 10 && idle_ms <= 86400000)
+		return 0;
+	pr_err("idle_ms=%u: must be a number from 10 to 86400000\n", idle_ms);
+	return -EINVAL;
+}
+
+void xway_idle_exit(void)
+{
+	cancel_delayed_work_sync(&look);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _XWAY_IDLE_H
+#define _XWAY_IDLE_H
+
+#include <linux/types.h>
+
+struct xway_conn;
+
+void xway_idle_begin(struct xway_conn *conn);
+bool xway_idle_too_early(const struct xway_conn *conn);
+void xway_idle_postpone(struct xway_conn *conn, bool here);
+int xway_idle_init(void);
+void xway_idle_exit(void);
+
+#endif /* _XWAY_IDLE_H */

@@ -1,0 +1,80 @@
+"""More connections than rings fit: those in use have them."""
+
+import json
+import os
+
+import pytest
+
+from tests import traffic
+from tests.traffic import Ends
+
+# Rings for some 1450 fit between two guests as they are set up by default.
+COUNT = int(os.environ.get("XWAY_TEST_IDLE", "2000"))
+USED = 30
+
+pytestmark = [pytest.mark.rig(type="pv", kernel="6.12"), pytest.mark.rig(type="pv", kernel="6.1")]
+
+ECHO = """
+import asyncio
+async def serve(reader, writer):
+    while text := await reader.read(4096):
+        writer.write(text)
+async def main():
+    await (await asyncio.start_server(serve, "", 7000, backlog=4096)).serve_forever()
+asyncio.run(main())
+"""
+
+# Opens them, uses each as it is opened, and then some once more for a while.
+CLIENT = """
+import json, os, random, socket, subprocess, sys, time
+count, used, host = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+def echo(sock, times):
+    for _ in range(times):
+        text = os.urandom(random.randrange(1, 300))
+        sock.sendall(text)
+        assert sock.recv(len(text), socket.MSG_WAITALL) == text
+def stats():
+    return json.loads(subprocess.run(["xway", "-j", "stats"], capture_output=True, check=True).stdout)
+def ring():
+    return stats()["stats"]["tx_ring_bytes"]
+socks = []
+for _ in range(count):
+    socks.append(socket.create_connection((host, 7000)))
+    echo(socks[-1], 6)
+time.sleep(2)
+late = 0
+for sock in random.sample(socks, used):
+    end, start = time.monotonic() + 60, ring()
+    while ring() == start:
+        if time.monotonic() > end:
+            late += 1
+            break
+        echo(sock, 4)
+        time.sleep(0.05)
+memory = {line.split(":")[0]: line.split()[1] for line in open("/proc/meminfo")}
+slabs = [line.split() for line in open("/proc/slabinfo") if line.startswith("xway_conn ")]
+print(json.dumps({"late": late, "available_kib": int(memory["MemAvailable"]), "slabs": slabs}))
+for sock in socks:
+    echo(sock, 1)
+"""
+
+
+def test_idle_connections_give_their_rings_to_those_in_use(ends: Ends) -> None:
+    with traffic.measured(ends) as moved:
+        server = ends.passive.start(f"ulimit -n 65536; exec python3 -c '{ECHO}'")
+        try:
+            ends.passive.run("until ss -Hltn sport = :7000 | grep -q .; do sleep 0.1; done")
+            ends.active.write("/tmp/idle.py", CLIENT)
+            done = ends.active.run(
+                f"sysctl -qw net.ipv4.ip_local_port_range='10000 65000'; ulimit -n 65536;"
+                f" python3 /tmp/idle.py {COUNT} {USED} {ends.address}",
+                timeout=120 + COUNT / 5,
+            )
+            seen = json.loads(done.stdout)
+        finally:
+            server.kill()
+    print(seen)
+    assert seen["late"] == 0
+    for end in (moved.active, moved.passive):
+        assert end["reason:idle"] > 100, moved.seen()
+        assert end["attached"] == COUNT
