@@ -3,6 +3,7 @@
  * Receiving from a held socket: recvmsg and the question whether it would wait.
  */
 #include <linux/pagemap.h>
+#include <net/busy_poll.h>
 #include <net/tcp.h>
 
 #include "calls.h"
@@ -216,10 +217,63 @@ static bool rx_ended(struct xway_conn *conn, struct sock *sk)
 	       test_bit(XWAY_F_GONE, &conn->flags);
 }
 
+/* Does anybody wait for the socket, or want a signal? With a full barrier. */
+static bool rx_watched(struct sock *sk)
+{
+	bool ret;
+
+	rcu_read_lock();
+	ret = skwq_has_sleeper(rcu_dereference(sk->sk_wq)) ||
+	      sock_flag(sk, SOCK_FASYNC);
+	rcu_read_unlock();
+	return ret;
+}
+
+static void rx_tell(struct xway_conn *conn, struct sock *sk)
+{
+	local_bh_disable();
+	conn->data_ready(sk);
+	local_bh_enable();
+}
+
+/*
+ * SO_BUSY_POLL, net.core.busy_read: look for so long before falling asleep, and
+ * if nobody else waits have the peer send no event meanwhile. Return: is there
+ * something to read?
+ */
+static bool rx_spin(struct xway_conn *conn, struct sock *sk)
+{
+	unsigned long start;
+
+	if (!sk_can_busy_loop(sk))
+		return false;
+	start = busy_loop_current_time();
+	xway_rx_disarm(conn);
+	/* Who fell asleep before that has lost its request: make it again. Who
+	 * does so later makes its own.
+	 */
+	if (rx_watched(sk)) {
+		xway_rx_arm(conn);
+		if (xway_rx_readable(conn, sk, true))
+			rx_tell(conn, sk);
+	}
+	do {
+		if (xway_rx_readable(conn, sk, true))
+			return true;
+		if (rx_ended(conn, sk))
+			break;
+		cpu_relax();
+	} while (!need_resched() && !signal_pending(current) &&
+		 !sk_busy_loop_timeout(sk, start));
+	return false;
+}
+
 static long rx_wait(struct xway_conn *conn, struct sock *sk, long timeo)
 {
 	DEFINE_WAIT_FUNC(wait, woken_wake_function);
 
+	if (rx_spin(conn, sk))
+		return timeo;
 	add_wait_queue(sk_sleep(sk), &wait);
 	sk_set_bit(SOCKWQ_ASYNC_WAITDATA, sk);
 	xway_rx_arm(conn);
@@ -247,25 +301,6 @@ static long rx_wait_more(struct xway_conn *conn, struct sock *sk, long timeo,
 	sk_clear_bit(SOCKWQ_ASYNC_WAITDATA, sk);
 	remove_wait_queue(sk_sleep(sk), &wait);
 	return signal_pending(current) ? 0 : timeo;
-}
-
-/* Does anybody wait for the socket, or want a signal? With a full barrier. */
-static bool rx_watched(struct sock *sk)
-{
-	bool ret;
-
-	rcu_read_lock();
-	ret = skwq_has_sleeper(rcu_dereference(sk->sk_wq)) ||
-	      sock_flag(sk, SOCK_FASYNC);
-	rcu_read_unlock();
-	return ret;
-}
-
-static void rx_tell(struct xway_conn *conn, struct sock *sk)
-{
-	local_bh_disable();
-	conn->data_ready(sk);
-	local_bh_enable();
 }
 
 /*

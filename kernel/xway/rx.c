@@ -319,6 +319,15 @@ bool xway_rx_low(struct xway_conn *conn, const struct sock *sk)
 	return ret;
 }
 
+/* Ask for no event: an index that was passed is not passed again soon. */
+void xway_rx_disarm(struct xway_conn *conn)
+{
+	rcu_read_lock();
+	if (rcu_access_pointer(conn->peer))
+		WRITE_ONCE(conn->own->want_data, READ_ONCE(conn->rx.prod));
+	rcu_read_unlock();
+}
+
 /* Ask for an event at the next byte; the caller then looks again. */
 void xway_rx_arm(struct xway_conn *conn)
 {

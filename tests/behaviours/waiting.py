@@ -17,6 +17,7 @@ from tools import (
     F_SETSIG,
     FIOASYNC,
     NEVER,
+    SO_BUSY_POLL,
     SOON,
     arrived,
     asleep,
@@ -31,6 +32,7 @@ from tools import (
     names,
     outcome,
     pair,
+    pattern,
     polled,
     say,
     silent,
@@ -52,6 +54,37 @@ def poll_states() -> None:
     say("both ends", polled(a, "HUP"), polled(b, "HUP"))
     fresh = keep(socket.socket())
     say("fresh", names(mask(fresh)), "listener", names(mask(listen())))
+
+
+@behaviour
+def busy_polling() -> None:
+    """Readers that look for a while before they fall asleep."""
+    a, b = pair()
+    for sock in (a, b):
+        sock.setsockopt(socket.SOL_SOCKET, SO_BUSY_POLL, 500)
+    for size in range(1, 50):
+        a.sendall(pattern(size))
+        b.sendall(exactly(b, size))
+        say(exactly(a, size) == pattern(size))
+    thread, got = asleep(b.recv, 100)
+    a.sendall(b"woken")
+    thread.join()
+    say(got)
+    # One thread sleeps; another, still looking, reads the first of two messages: the sleeper gets the second.
+    b.setsockopt(socket.SOL_SOCKET, SO_BUSY_POLL, 2_000_000)
+    sleeper, slept = asleep(lambda: select.select([b], [], [], SOON) and b.recv(3))
+    looker, first = asleep(b.recv, 3)
+    a.sendall(b"onetwo")
+    for thread in (sleeper, looker):
+        thread.join()
+    say(sorted(first + slept))
+    b.setsockopt(socket.SOL_SOCKET, SO_BUSY_POLL, 500)
+    b.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 100_000))
+    say(outcome(b.recv, 1))
+    thread, got = asleep(a.recv, 1)
+    b.close()
+    thread.join()
+    say(got)
 
 
 @behaviour
