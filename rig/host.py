@@ -23,6 +23,7 @@ HOST_PACKAGES = (
     "libxen-dev",
     "libmnl-dev",
     "libjansson-dev",
+    "pahole",  # modules of a kernel whose headers bring its types are built with theirs
     "pkg-config",
     "python3-pytest",
 )
