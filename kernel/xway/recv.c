@@ -21,17 +21,37 @@
 #define TURNS_MAX 16
 
 /* How TCP's own recvmsg ends when it has no bytes: 0, an error, or -EAGAIN. */
-static int rx_end(struct sock *sk)
+static int rx_end(struct xway_conn *conn, struct sock *sk)
 {
 	if (sock_flag(sk, SOCK_DONE))
 		return 0;
 	if (sk->sk_err)
 		return sock_error(sk);
-	if (sk->sk_shutdown & RCV_SHUTDOWN)
+	if (!(READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN) &&
+	    READ_ONCE(sk->sk_state) != TCP_CLOSE)
+		return -EAGAIN;
+	/* The socket is not locked. What ended it meanwhile, FIN or reset, has
+	 * said so before these two: pairs with the barrier in tcp_reset().
+	 */
+	smp_rmb();
+	if (sock_flag(sk, SOCK_DONE))
 		return 0;
-	if (sk->sk_state == TCP_CLOSE)
+	if (sk->sk_err)
+		return sock_error(sk);
+	/* Who is not connected was disconnected, or else this is a reset whose
+	 * error the other direction has consumed.
+	 */
+	if (test_bit(XWAY_F_GONE, &conn->flags) &&
+	    !(READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN))
 		return -ENOTCONN;
-	return -EAGAIN;
+	return 0;
+}
+
+/* An error is told after the bytes that came before it. */
+static void rx_keep_error(struct sock *sk, int ret)
+{
+	if (ret < 0 && ret != -ENOTCONN)
+		WRITE_ONCE(sk->sk_err, -ret);
 }
 
 static bool rx_inq_wanted(const struct sock *sk, const struct msghdr *msg)
@@ -47,22 +67,21 @@ static bool rx_inq_wanted(const struct sock *sk, const struct msghdr *msg)
 static int rx_base(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 		   size_t len, int flags, int *addr_len)
 {
-	struct msghdr plain, *to = msg;
+	void *control = msg->msg_control;
+	size_t room = msg->msg_controllen;
+	bool asked = msg->msg_get_inq;
 	int ret;
 
-	if (rx_inq_wanted(sk, msg)) {
-		plain = *msg;
-		plain.msg_control = NULL;
-		plain.msg_controllen = 0;
-		plain.msg_get_inq = 0;
-		to = &plain;
-	}
 	flags = (flags & ~MSG_WAITALL) | MSG_DONTWAIT;
 	pagefault_disable();
-	ret = conn->base_prot->recvmsg(sk, to, len, flags, addr_len);
+	ret = conn->base_prot->recvmsg(sk, msg, len, flags, addr_len);
 	pagefault_enable();
-	if (to != msg)
-		msg->msg_iter = plain.msg_iter;
+	/* Asked after it, because the option may be set during the call. */
+	if (rx_inq_wanted(sk, msg)) {
+		msg->msg_control = control;
+		msg->msg_controllen = room;
+		msg->msg_get_inq = asked;
+	}
 	return ret == -EFAULT ? -XWAY_AGAIN_FAULT : ret;
 }
 
@@ -143,7 +162,7 @@ again:
 	if (++turns > TURNS_MAX)
 		xway_conn_bad(conn);
 	if (test_bit(XWAY_F_BAD, &conn->flags))
-		return rx->spilled ? rx_end(sk) : -ECONNRESET;
+		return rx->spilled ? rx_end(conn, sk) : -ECONNRESET;
 	/* What TCP had before the marks are looked at was sent before any
 	 * switch that we do not see: safe to read. Later bytes may not be.
 	 */
@@ -167,14 +186,13 @@ again:
 			return ret;
 		if (xway_rx_advance(conn, sk))
 			goto again;
-		ret = rx_end(sk);
+		ret = rx_end(conn, sk);
 		/* The peer stored its last bytes before it sent FIN or RST:
 		 * pairs with the full barrier in xway_ring_publish() there.
 		 */
 		smp_rmb();
 		if (ret != -EAGAIN && xway_rx_avail(conn) > peek) {
-			if (ret < 0 && ret != -ENOTCONN)
-				WRITE_ONCE(sk->sk_err, -ret);
+			rx_keep_error(sk, ret);
 			goto again;
 		}
 		if (ret != -EAGAIN && READ_ONCE(rx->seen) == rx->gen) {
@@ -198,13 +216,16 @@ again:
 			ret += xway_rx_peek_next(conn, msg, len - ret, flags);
 		return ret;
 	}
-	ret = rx_end(sk);
+	ret = rx_end(conn, sk);
 	/* rcv_nxt after the end: TCP stores it before the end. It has no write
 	 * barrier between the two; x86 keeps the order of stores.
 	 */
 	smp_rmb();
-	if (ret == 0 && READ_ONCE(tp->rcv_nxt) != READ_ONCE(tp->copied_seq))
+	if (ret != -EAGAIN &&
+	    READ_ONCE(tp->rcv_nxt) != READ_ONCE(tp->copied_seq)) {
+		rx_keep_error(sk, ret);
 		goto again;
+	}
 	return ret;
 }
 
