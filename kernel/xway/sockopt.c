@@ -31,28 +31,54 @@ static enum xway_reason opt_refusal(int level, int optname)
 
 /*
  * Bring a connection back to TCP. The peer has to do its part, so this waits,
- * but not for ever. Return: is the socket still held?
+ * but not for ever. Return: if the socket is still held, by which connection,
+ * with a reference.
  */
-static bool give_back(const struct sock *sk, enum xway_reason why)
+static struct xway_conn *give_back(const struct sock *sk, enum xway_reason why)
 {
-	struct xway_conn *conn;
-	bool held = true;
+	/* Another one each time, if one that rested is in its place. */
+	struct xway_conn *conn = xway_switch_conn(sk);
 	int i;
 
-	for (i = 0; i < 100 && held; i++) {
+	for (i = 0; i < 100 && conn; i++) {
+		xway_conn_return(conn, why);
 		if (i && signal_pending(current))
 			break;
+		xway_conn_put(conn);
 		if (i)
 			schedule_timeout_interruptible(1 + HZ / 100);
-		/* Another one each time, if one that rested is in its place. */
 		conn = xway_switch_conn(sk);
-		held = conn;
-		if (conn) {
-			xway_conn_return(conn, why);
-			xway_conn_put(conn);
-		}
 	}
-	return held;
+	return conn;
+}
+
+/*
+ * The connection that the socket has, with a reference and its rx.lock, under
+ * which it stays: no byte moves from the ring to TCP. Or NULL.
+ */
+static struct xway_conn *hold_rx(const struct sock *sk)
+{
+	struct xway_conn *conn = xway_switch_conn(sk), *fresh;
+
+	while (conn) {
+		mutex_lock(&conn->rx.lock);
+		if (!test_bit(XWAY_F_GONE, &conn->flags))
+			break;
+		mutex_unlock(&conn->rx.lock);
+		fresh = xway_switch_again(conn, sk);
+		if (fresh == conn) {
+			xway_conn_put(conn);
+			return NULL;
+		}
+		conn = fresh;
+	}
+	return conn;
+}
+
+static void release_rx(struct xway_conn *conn)
+{
+	mutex_unlock(&conn->rx.lock);
+	xway_conn_put(conn);
 }
 
 /*
@@ -61,19 +87,16 @@ static bool give_back(const struct sock *sk, enum xway_reason why)
 int xway_setsockopt(struct sock *sk, int level, int optname, sockptr_t optval,
 		    unsigned int optlen)
 {
-	struct xway_conn *conn = xway_switch_conn(sk);
 	enum xway_reason why = opt_refusal(level, optname);
+	struct xway_conn *conn;
 	int ret;
 
-	if (conn && why != XWAY_R_NONE)
-		give_back(sk, why);
-	if (!conn)
-		xway_stray_enter();
-	ret = xway_base_of(sk)->setsockopt(sk, level, optname, optval, optlen);
-	if (!conn)
-		xway_stray_leave();
-	else
+	conn = why != XWAY_R_NONE ? give_back(sk, why) : NULL;
+	if (conn)
 		xway_conn_put(conn);
+	xway_stray_enter();
+	ret = xway_base_of(sk)->setsockopt(sk, level, optname, optval, optlen);
+	xway_stray_leave();
 	return ret;
 }
 
@@ -133,38 +156,66 @@ static int zerocopy_none(struct xway_conn *conn, struct sock *sk,
 	       copy_to_user(optval, &zc, len) ? -EFAULT : 0;
 }
 
-/* Zero-copy receive would read TCP's bytes past ours: bring it back first. */
+static int base_getsockopt(struct sock *sk, int level, int optname,
+			   char __user *optval, int __user *optlen)
+{
+	int ret;
+
+	xway_stray_enter();
+	ret = xway_base_of(sk)->getsockopt(sk, level, optname, optval, optlen);
+	xway_stray_leave();
+	return ret;
+}
+
+static int info_get(struct sock *sk, char __user *optval, int __user *optlen)
+{
+	struct xway_conn *conn;
+	int ret;
+
+	do {
+		conn = xway_switch_conn(sk);
+		ret = base_getsockopt(sk, SOL_TCP, TCP_INFO, optval, optlen);
+		if (ret || !conn)
+			break;
+		/* Who leaves adds them to TCP's, the socket locked: once more. */
+		if (READ_ONCE(conn->sk) == sk) {
+			ret = info_fill(conn, optval, optlen);
+			break;
+		}
+		xway_conn_put(conn);
+	} while (true);
+	if (conn)
+		xway_conn_put(conn);
+	return ret;
+}
+
 int xway_getsockopt(struct sock *sk, int level, int optname,
 		    char __user *optval, int __user *optlen)
 {
-	struct xway_conn *conn = xway_switch_conn(sk);
+	struct xway_conn *conn = NULL;
 	int ret;
 
-	if (conn && level == SOL_TCP && optname == TCP_ZEROCOPY_RECEIVE &&
-	    give_back(sk, XWAY_R_ZEROCOPY)) {
-		ret = zerocopy_none(conn, sk, optval, optlen);
-		xway_conn_put(conn);
-		return ret;
-	}
-	/* The upper-layer protocol is ours, and the program asked for none. */
-	if (conn && level == SOL_TCP && optname == TCP_ULP) {
-		xway_conn_put(conn);
-		return put_user(0, optlen);
-	}
-	if (!conn)
-		xway_stray_enter();
-	ret = xway_base_of(sk)->getsockopt(sk, level, optname, optval, optlen);
-	if (!ret && conn && level == SOL_TCP && optname == TCP_INFO) {
-		if (READ_ONCE(conn->sk) == sk)
-			ret = info_fill(conn, optval, optlen);
-		else	/* Detaching adds them to TCP's, the socket locked. */
-			ret = xway_base_of(sk)->getsockopt(sk, level, optname,
-							   optval, optlen);
+	if (level != SOL_TCP)
+		return base_getsockopt(sk, level, optname, optval, optlen);
+	switch (optname) {
+	case TCP_ZEROCOPY_RECEIVE:
+		/* It would read TCP's bytes past ours. */
+		conn = give_back(sk, XWAY_R_ZEROCOPY);
+		if (conn)
+			ret = zerocopy_none(conn, sk, optval, optlen);
+		break;
+	case TCP_ULP:
+		/* It is ours, and the program asked for none. */
+		conn = xway_switch_conn(sk);
+		if (conn)
+			ret = put_user(0, optlen);
+		break;
+	case TCP_INFO:
+		return info_get(sk, optval, optlen);
 	}
 	if (!conn)
-		xway_stray_leave();
-	else
-		xway_conn_put(conn);
+		return base_getsockopt(sk, level, optname, optval, optlen);
+	xway_conn_put(conn);
 	return ret;
 }
 
@@ -172,42 +223,41 @@ int xway_getsockopt(struct sock *sk, int level, int optname,
 static u32 ring_inq(struct xway_conn *conn)
 {
 	lockdep_assert_held(&conn->rx.lock);
-	if (test_bit(XWAY_F_GONE, &conn->flags))
-		return 0;
 	xway_rx_update(conn);
 	return xway_rx_avail(conn);
 }
 
-/* What SIOCINQ answers. Under rx.lock no byte moves from the ring to TCP. */
+/* What SIOCINQ answers. */
 static u32 sock_inq(struct xway_conn *conn, struct sock *sk)
 {
 	bool slow;
 	u32 n;
 
-	mutex_lock(&conn->rx.lock);
+	lockdep_assert_held(&conn->rx.lock);
 	slow = lock_sock_fast(sk);
 	n = ring_inq(conn) + tcp_inq(sk);
 	unlock_sock_fast(sk, slow);
-	mutex_unlock(&conn->rx.lock);
 	return n;
 }
 
 int xway_ioctl(struct sock *sk, int cmd, xway_ioctl_arg_t arg)
 {
-	struct xway_conn *conn = xway_switch_conn(sk);
+	struct xway_conn *conn = NULL;
 	u32 ring = 0;
 	int ret;
 
+	if (cmd == SIOCINQ || cmd == SIOCATMARK)
+		conn = hold_rx(sk);
 	if (conn && cmd == SIOCINQ) {
-		ret = xway_ioctl_put(arg, sock_inq(conn, sk));
-		xway_conn_put(conn);
-		return ret;
+		u32 n = sock_inq(conn, sk);
+
+		release_rx(conn);
+		return xway_ioctl_put(arg, n);
 	}
 	/* Before TCP is asked: bytes only move from the ring to TCP. */
-	if (conn && cmd == SIOCATMARK) {
-		mutex_lock(&conn->rx.lock);
+	if (conn) {
 		ring = ring_inq(conn);
-		mutex_unlock(&conn->rx.lock);
+		release_rx(conn);
 	}
 	xway_stray_enter();
 	ret = xway_base_of(sk)->ioctl(sk, cmd, arg);
@@ -215,20 +265,18 @@ int xway_ioctl(struct sock *sk, int cmd, xway_ioctl_arg_t arg)
 	if (!ret && ring)
 		ret = xway_ioctl_put(arg, 0);
 	xway_stray_leave();
-	if (conn)
-		xway_conn_put(conn);
 	return ret;
 }
 
 int xway_peek_len(struct socket *sock)
 {
-	struct xway_conn *conn = xway_switch_conn(sock->sk);
+	struct xway_conn *conn = hold_rx(sock->sk);
 	int n;
 
 	if (!conn)
 		return xway_base_ops(sock->sk)->peek_len(sock);
 	n = sock_inq(conn, sock->sk);
-	xway_conn_put(conn);
+	release_rx(conn);
 	return n;
 }
 
@@ -260,8 +308,10 @@ int xway_set_rcvlowat(struct sock *sk, int val)
 /* An offset counts in one queue, and ring and TCP are two: stay on TCP. */
 int xway_set_peek_off(struct sock *sk, int val)
 {
-	if (val >= 0)
-		give_back(sk, XWAY_R_OPTION);
+	struct xway_conn *conn = val >= 0 ? give_back(sk, XWAY_R_OPTION) : NULL;
+
+	if (conn)
+		xway_conn_put(conn);
 	return xway_base_ops(sk)->set_peek_off(sk, val);
 }
 
