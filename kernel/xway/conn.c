@@ -389,6 +389,9 @@ void xway_conn_event(struct xway_conn *conn)
 	rcu_read_lock();
 	peer = rcu_dereference(conn->peer);
 	if (peer) {
+		/* Each arrival is a signal, read or not: before we look. */
+		if (sk && unlikely(sock_flag(sk, SOCK_FASYNC)))
+			xway_rx_arm_next(conn);
 		gen = READ_ONCE(peer->gen);
 		prod = READ_ONCE(peer->prod);
 		work = (READ_ONCE(peer->flags) & XWAY_CHAN_RETURN) ||

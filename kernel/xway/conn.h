@@ -219,7 +219,8 @@ u32 xway_rx_peek_next(struct xway_conn *conn, struct msghdr *msg, size_t len,
 		      int flags);
 bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp);
 bool xway_rx_low(struct xway_conn *conn, const struct sock *sk);
-void xway_rx_arm(struct xway_conn *conn);
+void xway_rx_arm(struct xway_conn *conn, const struct sock *sk);
+void xway_rx_arm_next(struct xway_conn *conn);
 void xway_rx_disarm(struct xway_conn *conn);
 int xway_rx_spill(struct xway_conn *conn, bool forced);
 void xway_rx_discard(struct xway_conn *conn);

@@ -100,12 +100,22 @@ void xway_proto_give_ops(struct sock *sk)
 
 /*
  * accept() grafts the socket and then releases the child's lock, before there
- * is a descriptor: nobody can have loaded sock->ops for a call yet.
+ * is a descriptor: nobody can have loaded sock->ops for a call yet. And who asks
+ * for signals (O_ASYNC) releases it, too.
  */
 static void xway_release_cb(struct sock *sk)
 {
+	struct xway_conn *conn;
+
 	if (sk->sk_socket)
 		xway_proto_take_ops(sk);
+	if (unlikely(sock_flag(sk, SOCK_FASYNC))) {
+		rcu_read_lock();
+		conn = xway_switch_conn_rcu(sk);
+		if (conn)
+			xway_rx_arm_next(conn);
+		rcu_read_unlock();
+	}
 	xway_base_of(sk)->release_cb(sk);
 }
 

@@ -274,7 +274,7 @@ static bool rx_spin(struct xway_conn *conn, struct sock *sk)
 	 * does so later makes its own.
 	 */
 	if (rx_watched(sk)) {
-		xway_rx_arm(conn);
+		xway_rx_arm(conn, sk);
 		if (xway_rx_readable(conn, sk, true))
 			rx_tell(conn, sk);
 	}
@@ -297,7 +297,7 @@ static long rx_wait(struct xway_conn *conn, struct sock *sk, long timeo)
 		return timeo;
 	add_wait_queue(sk_sleep(sk), &wait);
 	sk_set_bit(SOCKWQ_ASYNC_WAITDATA, sk);
-	xway_rx_arm(conn);
+	xway_rx_arm(conn, sk);
 	if (!xway_rx_readable(conn, sk, true) && !rx_ended(conn, sk))
 		timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, timeo);
 	sk_clear_bit(SOCKWQ_ASYNC_WAITDATA, sk);
@@ -314,7 +314,7 @@ static long rx_wait_more(struct xway_conn *conn, struct sock *sk, long timeo,
 	add_wait_queue(sk_sleep(sk), &wait);
 	sk_set_bit(SOCKWQ_ASYNC_WAITDATA, sk);
 	while (timeo && !signal_pending(current)) {
-		xway_rx_arm(conn);
+		xway_rx_arm(conn, sk);
 		if (xway_rx_unread(conn, sk) > had || rx_ended(conn, sk))
 			break;
 		timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, timeo);
@@ -332,21 +332,17 @@ static long rx_wait_more(struct xway_conn *conn, struct sock *sk, long timeo,
 static void rx_rearm(struct xway_conn *conn, struct sock *sk)
 {
 	u32 prod = READ_ONCE(conn->rx.prod);
-	bool watched = rx_watched(sk);
+	bool more;
 
-	if (conn->state == XWAY_CONN_TCP)
+	if (conn->state == XWAY_CONN_TCP || !rx_watched(sk))
 		return;
-	/* Signals may be asked for later, and nobody tells us. */
-	if (watched || prod == READ_ONCE(conn->rx.cons))
-		xway_rx_arm(conn);
-	if (!watched)
-		return;
+	xway_rx_arm(conn, sk);
 	mutex_lock(&conn->rx.lock);
 	xway_rx_avail(conn);
-	watched = conn->rx.prod != prod;
+	more = conn->rx.prod != prod;
 	mutex_unlock(&conn->rx.lock);
-	if (watched) {
-		xway_rx_arm(conn);
+	if (more) {
+		xway_rx_arm(conn, sk);
 		rx_tell(conn, sk);
 	}
 }
@@ -458,7 +454,7 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 			break;
 		if (!timeo) {
 			/* Arm, then look once more: the edge after EAGAIN. */
-			xway_rx_arm(conn);
+			xway_rx_arm(conn, sk);
 			if (!looked && xway_rx_readable(conn, sk, false)) {
 				looked = true;
 				continue;
@@ -514,7 +510,7 @@ bool xway_sock_is_readable(struct sock *sk)
 	rcu_read_lock();
 	conn = xway_switch_conn_rcu(sk);
 	if (conn) {
-		xway_rx_arm(conn);
+		xway_rx_arm(conn, sk);
 		ret = xway_rx_readable(conn, sk, false) &&
 		      !xway_rx_low(conn, sk);
 	}

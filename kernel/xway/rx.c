@@ -328,9 +328,45 @@ void xway_rx_disarm(struct xway_conn *conn)
 	rcu_read_unlock();
 }
 
-/* Ask for an event at the next byte; the caller then looks again. */
-void xway_rx_arm(struct xway_conn *conn)
+/**
+ * xway_rx_arm_next() - ask for an event at the next byte that is put
+ * @conn: connection
+ *
+ * For signals, of which each arrival is one, whether the last has been read or
+ * not.
+ */
+void xway_rx_arm_next(struct xway_conn *conn)
 {
+	const struct xway_chan_shm *peer;
+	u32 prod, tries = 0;
+
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	/* One that came before this was armed is not the next one. An honest
+	 * peer does not put so many meanwhile.
+	 */
+	if (peer) {
+		do {
+			prod = READ_ONCE(peer->prod);
+			xway_ring_arm(&conn->own->want_data, prod + 1);
+		} while (READ_ONCE(peer->prod) != prod && ++tries < 16);
+	}
+	rcu_read_unlock();
+}
+
+/**
+ * xway_rx_arm() - ask for an event at the next byte; the caller looks again
+ * @conn: connection
+ * @sk: its socket
+ *
+ * None comes as long as there are bytes that nobody has looked at.
+ */
+void xway_rx_arm(struct xway_conn *conn, const struct sock *sk)
+{
+	if (unlikely(sock_flag(sk, SOCK_FASYNC))) {
+		xway_rx_arm_next(conn);
+		return;
+	}
 	rcu_read_lock();
 	if (rcu_access_pointer(conn->peer))
 		xway_ring_arm(&conn->own->want_data,
