@@ -55,6 +55,31 @@ def test_events(machine: Machine) -> None:
     assert not pair.problems
 
 
+@pytest.mark.rig(type="pv", kernel="6.12")
+def test_busy_polling(machine: Machine) -> None:
+    """Readers that look before they sleep, for who turns that on, need no events; figures are printed."""
+    pair, test, results = prepared(machine, 300)
+    pair.go(XWAY)
+    for _ in range(3):
+        for microseconds in (0, 3000):
+            # A socket has what holds when it is made, and one that is accepted what its listener has.
+            pair.both(lambda guest, us=microseconds: guest.run(f"sysctl -qw net.core.busy_read={us}"))
+            test.stop()
+            test = micro.Micro(pair, micro.Plan(SIZES, 1, 300, 300, 150), results)
+            for mode, size in (("rr", 1), ("stream", 2048)):
+                before = [traffic.counters(guest)["events_sent"] for guest in (pair.client, pair.server)]
+                line = test.run(XWAY, mode, size)
+                after = [traffic.counters(guest)["events_sent"] for guest in (pair.client, pair.server)]
+                messages = int(line["sent"]) / size * (2 if mode == "rr" else 1)
+                events = (sum(after) - sum(before)) / messages
+                figure = line[micro.FIGURE[mode]]
+                print(f"busy_read {microseconds}: {mode} of {size}: {figure}, {events:.3f} events a message")
+                assert not microseconds or mode != "rr" or events < 0.5
+    pair.both(lambda guest: guest.run("sysctl -qw net.core.busy_read=0"))
+    test.stop()
+    assert not pair.problems
+
+
 @pytest.mark.rig(type="pv", kernel="6.12", clock="instructions")
 def test_instructions(machine: Machine) -> None:
     """By the instruction clock, where figures repeat: see bench/README.md for what was measured."""
