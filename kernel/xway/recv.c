@@ -197,8 +197,10 @@ again:
 		}
 		if (ret != -EAGAIN && READ_ONCE(rx->seen) == rx->gen) {
 			xway_rx_update(conn);
-			if (rx->seen != rx->gen)
+			if (rx->seen != rx->gen) {
+				rx_keep_error(sk, ret);
 				goto again;
+			}
 		}
 		return ret;
 	}
@@ -314,9 +316,14 @@ static long rx_wait_more(struct xway_conn *conn, struct sock *sk, long timeo,
 	add_wait_queue(sk_sleep(sk), &wait);
 	sk_set_bit(SOCKWQ_ASYNC_WAITDATA, sk);
 	while (timeo && !signal_pending(current)) {
+		u32 prod = READ_ONCE(conn->rx.prod);
+
 		xway_rx_arm(conn, sk);
 		if (xway_rx_unread(conn, sk) > had || rx_ended(conn, sk))
 			break;
+		/* Bytes came, and another reader took some: not asked for yet. */
+		if (READ_ONCE(conn->rx.prod) != prod)
+			continue;
 		timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, timeo);
 	}
 	sk_clear_bit(SOCKWQ_ASYNC_WAITDATA, sk);
@@ -390,7 +397,7 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 				continue;
 			}
 			if (copied >= target)
-				return copied;
+				break;
 			if (!copied && timeo && xway_restart())
 				return -ERESTARTSYS;
 			/* MSG_WAITALL has its due; our text waits with it.

@@ -363,14 +363,22 @@ void xway_rx_arm_next(struct xway_conn *conn)
  */
 void xway_rx_arm(struct xway_conn *conn, const struct sock *sk)
 {
+	u32 prod;
+
 	if (unlikely(sock_flag(sk, SOCK_FASYNC))) {
 		xway_rx_arm_next(conn);
 		return;
 	}
 	rcu_read_lock();
-	if (rcu_access_pointer(conn->peer))
-		xway_ring_arm(&conn->own->want_data,
-			      READ_ONCE(conn->rx.prod) + 1);
+	/* Another reader that went on meanwhile has asked for a later one, or has
+	 * not seen that somebody waits: an older request must not stay.
+	 */
+	if (rcu_access_pointer(conn->peer)) {
+		do {
+			prod = READ_ONCE(conn->rx.prod);
+			xway_ring_arm(&conn->own->want_data, prod + 1);
+		} while (READ_ONCE(conn->rx.prod) != prod);
+	}
 	rcu_read_unlock();
 }
 

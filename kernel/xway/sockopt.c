@@ -44,12 +44,35 @@ static struct xway_conn *give_back(const struct sock *sk, enum xway_reason why)
 		xway_conn_return(conn, why);
 		if (i && signal_pending(current))
 			break;
-		xway_conn_put(conn);
+		/* Not without a reference: our text must stay meanwhile. */
 		if (i)
 			schedule_timeout_interruptible(1 + HZ / 100);
+		xway_conn_put(conn);
 		conn = xway_switch_conn(sk);
 	}
 	return conn;
+}
+
+/*
+ * TCP's own option calls may sleep in a page fault that never ends. Who has a
+ * connection holds it meanwhile, so that unloading fails; who has none is a
+ * stray, for whom it waits.
+ */
+static struct xway_conn *enter(const struct sock *sk)
+{
+	struct xway_conn *conn = xway_switch_conn(sk);
+
+	if (!conn)
+		xway_stray_enter();
+	return conn;
+}
+
+static void leave(struct xway_conn *conn)
+{
+	if (conn)
+		xway_conn_put(conn);
+	else
+		xway_stray_leave();
 }
 
 /*
@@ -88,15 +111,15 @@ int xway_setsockopt(struct sock *sk, int level, int optname, sockptr_t optval,
 		    unsigned int optlen)
 {
 	enum xway_reason why = opt_refusal(level, optname);
-	struct xway_conn *conn;
+	struct xway_conn *entered = enter(sk), *conn = NULL;
 	int ret;
 
-	conn = why != XWAY_R_NONE ? give_back(sk, why) : NULL;
+	if (why != XWAY_R_NONE)
+		conn = give_back(sk, why);
 	if (conn)
 		xway_conn_put(conn);
-	xway_stray_enter();
 	ret = xway_base_of(sk)->setsockopt(sk, level, optname, optval, optlen);
-	xway_stray_leave();
+	leave(entered);
 	return ret;
 }
 
@@ -156,17 +179,6 @@ static int zerocopy_none(struct xway_conn *conn, struct sock *sk,
 	       copy_to_user(optval, &zc, len) ? -EFAULT : 0;
 }
 
-static int base_getsockopt(struct sock *sk, int level, int optname,
-			   char __user *optval, int __user *optlen)
-{
-	int ret;
-
-	xway_stray_enter();
-	ret = xway_base_of(sk)->getsockopt(sk, level, optname, optval, optlen);
-	xway_stray_leave();
-	return ret;
-}
-
 static int info_get(struct sock *sk, char __user *optval, int __user *optlen)
 {
 	struct xway_conn *conn;
@@ -174,7 +186,8 @@ static int info_get(struct sock *sk, char __user *optval, int __user *optlen)
 
 	do {
 		conn = xway_switch_conn(sk);
-		ret = base_getsockopt(sk, SOL_TCP, TCP_INFO, optval, optlen);
+		ret = xway_base_of(sk)->getsockopt(sk, SOL_TCP, TCP_INFO,
+						   optval, optlen);
 		if (ret || !conn)
 			break;
 		/* Who leaves adds them to TCP's, the socket locked: once more. */
@@ -189,33 +202,40 @@ static int info_get(struct sock *sk, char __user *optval, int __user *optlen)
 	return ret;
 }
 
-int xway_getsockopt(struct sock *sk, int level, int optname,
-		    char __user *optval, int __user *optlen)
+static int do_getsockopt(struct sock *sk, int level, int optname,
+			 char __user *optval, int __user *optlen)
 {
 	struct xway_conn *conn = NULL;
-	int ret;
+	int ret = 0;
 
-	if (level != SOL_TCP)
-		return base_getsockopt(sk, level, optname, optval, optlen);
-	switch (optname) {
-	case TCP_ZEROCOPY_RECEIVE:
-		/* It would read TCP's bytes past ours. */
+	if (level == SOL_TCP && optname == TCP_INFO)
+		return info_get(sk, optval, optlen);
+	/* It would read TCP's bytes past ours. */
+	if (level == SOL_TCP && optname == TCP_ZEROCOPY_RECEIVE) {
 		conn = give_back(sk, XWAY_R_ZEROCOPY);
 		if (conn)
 			ret = zerocopy_none(conn, sk, optval, optlen);
-		break;
-	case TCP_ULP:
-		/* It is ours, and the program asked for none. */
+	}
+	/* It is ours, and the program asked for none. */
+	if (level == SOL_TCP && optname == TCP_ULP) {
 		conn = xway_switch_conn(sk);
 		if (conn)
 			ret = put_user(0, optlen);
-		break;
-	case TCP_INFO:
-		return info_get(sk, optval, optlen);
 	}
 	if (!conn)
-		return base_getsockopt(sk, level, optname, optval, optlen);
+		return xway_base_of(sk)->getsockopt(sk, level, optname, optval,
+						    optlen);
 	xway_conn_put(conn);
+	return ret;
+}
+
+int xway_getsockopt(struct sock *sk, int level, int optname,
+		    char __user *optval, int __user *optlen)
+{
+	struct xway_conn *entered = enter(sk);
+	int ret = do_getsockopt(sk, level, optname, optval, optlen);
+
+	leave(entered);
 	return ret;
 }
 
@@ -251,8 +271,10 @@ int xway_ioctl(struct sock *sk, int cmd, xway_ioctl_arg_t arg)
 	if (conn && cmd == SIOCINQ) {
 		u32 n = sock_inq(conn, sk);
 
-		release_rx(conn);
-		return xway_ioctl_put(arg, n);
+		mutex_unlock(&conn->rx.lock);
+		ret = xway_ioctl_put(arg, n);
+		xway_conn_put(conn);
+		return ret;
 	}
 	/* Before TCP is asked: bytes only move from the ring to TCP. */
 	if (conn) {
