@@ -182,10 +182,17 @@ def toggling(ends: Ends, guest: Guest, rounds: int = 20, **stream: Any) -> dict[
 
     Returns by how much the counters of `guest` moved.
     """
-    command = (
-        'while :; do xway off --wait 30 || exit 1; sleep "0.0$((RANDOM % 9))";'
-        ' xway on || exit 1; sleep "0.$((2 + RANDOM % 4))$((RANDOM % 9))"; done'
-    )
+    command = """
+        switched() { xway stats | grep switched_to_ring; }
+        while :; do
+            xway off --wait 30 || exit 1
+            sleep "0.0$((RANDOM % 9))"
+            was=$(switched)
+            xway on || exit 1
+            # On until a stream is, however slow this machine is, if there is any.
+            for _ in $(seq 30); do sleep 0.1; [ "$(switched)" = "$was" ] || break; done
+            sleep "0.$((RANDOM % 3))$((RANDOM % 9))"
+        done"""
     before = counters(guest)
     toggle = guest.start(["bash", "-c", command])
     try:

@@ -10,7 +10,6 @@ from tests.traffic import Ends, linked, until
 
 MIB = 1 << 20
 SIZE = int(os.environ.get("XWAY_TEST_MIB", "1024")) * MIB
-FAMILIES = ["ipv4", "ipv6"]
 
 pytestmark = [
     pytest.mark.rig(type="pv", kernel="6.12"),
@@ -24,21 +23,23 @@ def choose(ends: Ends, family: str) -> None:
     ends.address = ends.passive.ip4 if family == "ipv4" else ends.passive.ip6
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_both_directions_at_once(ends: Ends, family: str) -> None:
+@pytest.mark.parametrize(("family", "size"), [("ipv4", SIZE), ("ipv6", SIZE // 8)])
+def test_both_directions_at_once(ends: Ends, family: str, size: int) -> None:
     """One connection, sizes from 1 byte to 1 MiB; the switch falls where it falls."""
     choose(ends, family)
     with traffic.measured(ends) as moved:
-        ends.stream(size=SIZE, seed=os.getpid(), timeout=1200)
+        ends.stream(size=size, seed=os.getpid(), timeout=100 + size / MIB / 2)
     for end in (moved.active, moved.passive):
-        assert end["tx_ring_bytes"] + end["tx_tcp_bytes"] >= SIZE
+        assert end["tx_ring_bytes"] + end["tx_tcp_bytes"] >= size
     assert moved.ring_share() > 0.9, moved.seen()
     assert moved.active["switched_to_ring"] == moved.passive["switched_to_ring"] == 1
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(("passive", "active"), [("poll", "epoll"), ("epoll", "block"), ("block", "poll")])
-def test_event_loops(ends: Ends, family: str, passive: str, active: str) -> None:
+@pytest.mark.parametrize(
+    ("passive", "active", "family"),
+    [("poll", "epoll", "ipv4"), ("epoll", "block", "ipv6"), ("block", "poll", "ipv4")],
+)
+def test_event_loops(ends: Ends, passive: str, active: str, family: str) -> None:
     choose(ends, family)
     with traffic.measured(ends) as moved:
         ends.stream(passive=passive, active=active, size=2 * MIB, conns=8, at_once=4, pause=2, settle=60000)
@@ -56,11 +57,10 @@ def test_one_after_another_and_at_once(ends: Ends, machine: Machine) -> None:
     assert moved.active["channels"] == moved.passive["channels"] == after + at_once, moved.seen()
 
 
-@pytest.mark.parametrize("mode", ["block", "epoll"])
-def test_off_and_on_in_mid_stream(ends: Ends, mode: str) -> None:
+def test_off_and_on_in_mid_stream(ends: Ends) -> None:
     with traffic.measured(ends):
         traffic.toggling(
-            ends, ends.active, passive=mode, active="block", size=3 * MIB, conns=32, at_once=4, pause=5
+            ends, ends.active, passive="epoll", active="block", size=3 * MIB, conns=10, at_once=4, pause=5
         )
 
 
