@@ -1,6 +1,7 @@
 """What all tests have: the rig's fixtures."""
 
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from rig import fixtures
 from rig.fixtures import check_kernel_logs, guest, machine, rig_pool
 
 __all__ = ["check_kernel_logs", "guest", "machine", "rig_pool"]
+
+START = time.monotonic()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,3 +29,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
     """Let tests that the emulator spoilt run once more."""
     return fixtures.run(item, nextitem)
+
+
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """Where every test is named, say when it had passed: boots take time, too."""
+    if report.when == "call" and report.passed:
+        return "passed", ".", f"PASSED ({time.monotonic() - START:.0f} s)"
+    return None
