@@ -191,7 +191,7 @@ def toggling(ends: Ends, guest: Guest, rounds: int = 20, **stream: Any) -> dict[
             xway on || exit 1
             # On until a stream is, however slow this machine is, if there is any.
             for _ in $(seq 30); do sleep 0.1; [ "$(switched)" = "$was" ] || break; done
-            sleep "0.$((RANDOM % 3))$((RANDOM % 9))"
+            sleep "0.0$((RANDOM % 9))"
         done"""
     before = counters(guest)
     toggle = guest.start(["bash", "-c", command])
