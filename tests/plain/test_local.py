@@ -58,7 +58,7 @@ def test_at_once(local: Ends) -> None:
 def test_off_and_on_in_mid_stream(local: Ends, family: str, mode: str) -> None:
     local.address = FAMILIES[family]
     now = traffic.toggling(
-        local, local.passive, passive=mode, active="block", size=16 << 20, conns=8, at_once=4, pause=3
+        local, local.passive, passive=mode, active="block", size=16 << 20, conns=4, at_once=4
     )
     assert now["violations"] == 0
 
