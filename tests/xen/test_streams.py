@@ -69,7 +69,7 @@ def test_one_after_another_and_at_once(ends: Ends, machine: Machine) -> None:
 def test_off_and_on_in_mid_stream(ends: Ends) -> None:
     with traffic.measured(ends):
         traffic.toggling(
-            ends, ends.active, passive="epoll", active="block", size=16 * MIB, conns=4, at_once=4
+            ends, ends.active, passive="epoll", active="block", size=16 * MIB, conns=8, at_once=4, pause=5
         )
 
 
