@@ -70,8 +70,7 @@ def need_packages(packages: Sequence[str] = HOST_PACKAGES) -> None:
     if os.geteuid() != 0:
         raise RigError(f"missing packages; as root: apt-get install {' '.join(missing)}")
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    wait = ["-o", "DPkg::Lock::Timeout=600"]  # others may be installing, too
-    install = ["apt-get", *wait, "install", "-y", "--no-install-recommends", *missing]
+    install = ["apt-get", "install", "-y", "--no-install-recommends", *missing]
     with Step(f"installing {' '.join(missing)}"):
         try:
             run(install, env=env)
