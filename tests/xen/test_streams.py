@@ -49,7 +49,7 @@ def test_event_loops(ends: Ends, passive: str, active: str, family: str) -> None
 
 
 def test_one_after_another_and_at_once(ends: Ends, machine: Machine) -> None:
-    # On one emulated CPU two PVH guests need a second for a connection and its channel.
+    # On one emulated CPU two PVH guests need half a second for a connection and its channel.
     after, at_once = (1000, 500) if machine.config.type == "pv" else (100, 100)
     with traffic.measured(ends) as moved:
         ends.stream(size=30000, conns=after, at_once=1, max=4000, settle=SETTLE, timeout=600)
