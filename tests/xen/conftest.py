@@ -11,8 +11,8 @@ from tests.traffic import Ends
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give tests their machine."""
-    fixtures.choose(metafunc)
+    """Give tests their machine. Its guests are small: domain 0 keeps the image of one in memory."""
+    fixtures.choose(metafunc, memory=256)
 
 
 @pytest.fixture

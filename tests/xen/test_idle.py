@@ -14,7 +14,7 @@ COUNT = int(os.environ.get("XWAY_TEST_IDLE", "600"))
 PAGES = min(6144, 3 * COUNT)
 USED = 30
 
-pytestmark = [pytest.mark.rig(type="pv", kernel="6.12"), pytest.mark.rig(type="pv", kernel="6.1", vcpus=2)]
+pytestmark = pytest.mark.rig(type="pv", kernel="6.12")
 
 ECHO = """
 import asyncio
@@ -68,7 +68,8 @@ def scarce(ends: Ends) -> Iterator[Ends]:
 
     def again(options: str) -> None:
         for guest in guests:
-            guest.run(f"xway off --wait 20; modprobe -r xway && modprobe xway {options}")
+            traffic.unload(guest)
+            guest.run(f"modprobe xway {options}")
         for guest in guests:
             traffic.until(lambda guest=guest: traffic.linked(guest), f"link of {guest.name}")
 

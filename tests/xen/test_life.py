@@ -12,8 +12,7 @@ from tests.traffic import Ends, linked, until
 
 MIB = 1 << 20
 
-# Domain 0 keeps a guest's image in memory.
-pytestmark = pytest.mark.rig(type="pv", kernel="6.12", memory=256)
+pytestmark = pytest.mark.rig(type="pv", kernel="6.12")
 
 
 TALK = r"""
@@ -117,6 +116,6 @@ def test_save_and_restore(machine: Machine, ends: Ends) -> None:
 
 
 # Debian's Xen cannot migrate PV guests live: it has no shadow paging.
-@pytest.mark.rig(type="pvh", kernel="6.12", memory=256)
+@pytest.mark.rig(type="pvh", kernel="6.12")
 def test_live_migration(machine: Machine, ends: Ends) -> None:
     goes_on(machine.dom0, ends, 'xl migrate -s "" g1 "xl migrate-receive"', 60)

@@ -15,8 +15,8 @@ SETTLE = 250000  # milliseconds that many connections on a slow machine may have
 pytestmark = [
     pytest.mark.rig(type="pv", kernel="6.12"),
     pytest.mark.rig(type="pv", kernel="6.1", vcpus=2),
-    pytest.mark.rig(type="pvh", kernel="6.12", vcpus=2),
-    pytest.mark.rig(type="pvh", kernel="6.1", vcpus=2),
+    pytest.mark.rig(type="pvh", kernel="6.12"),
+    pytest.mark.rig(type="pvh", kernel="6.1"),
 ]
 
 
