@@ -218,7 +218,9 @@ static int arena_grow(struct xway_link *link, u32 pages)
 	u32 i;
 	int err = 0;
 
-	if (a->pages + pages > xway_peer_pages())
+	/* Not a part of it, which serves nobody and is what others need. */
+	if (a->pages + pages > xway_peer_pages() ||
+	    xway_arena_pages_total() + pages > READ_ONCE(xway_pages_max))
 		return -ENOSPC;
 	if (a->pages + pages > a->slots) {
 		u32 slots = roundup_pow_of_two(a->pages + pages);

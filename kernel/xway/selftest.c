@@ -446,7 +446,7 @@ static bool arena_pages(void)
 static bool arena_limits(void)
 {
 	unsigned int max = xway_pages_max;
-	u32 before = xway_arena_pages_total(), left, nr;
+	u32 before = xway_arena_pages_total(), left, had, nr;
 	bool roomy[4];
 	int err[5];
 
@@ -459,10 +459,12 @@ static bool arena_limits(void)
 	err[2] = alloc(link[A], 1, &nr);
 	xway_pages_max = before + 14;
 	err[3] = alloc(link[A], 11, &nr);
+	had = xway_arena_pages_total();
 	err[4] = alloc(link[A], 10, &nr);
 	xway_pages_max = max;
 	EXPECT(err[0] < 0 && !err[1] && err[2] == -ENOSPC);
 	EXPECT(left == before && err[3] == -ENOSPC && !err[4]);
+	EXPECT(had == before + 4);
 	EXPECT(link[A]->arena.pages == 13 && link[A]->arena.in_use == 10);
 	EXPECT(xway_arena_pages_total() == before + 14);
 
