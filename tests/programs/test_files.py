@@ -42,7 +42,7 @@ def vsftpd(way: Way) -> None:
     way.server.write(
         "/tmp/t/vsftpd.conf",
         "listen=YES\nlisten_port=2121\nanonymous_enable=YES\nanon_root=/tmp/t/ftp\nbackground=NO\n"
-        "secure_chroot_dir=/tmp/t/empty\nseccomp_sandbox=NO\nno_anon_password=YES\n",
+        "secure_chroot_dir=/tmp/t/empty\nseccomp_sandbox=NO\nno_anon_password=YES\nftp_username=daemon\n",
     )
     way.server.run("mkdir -p /tmp/t/empty; chmod -R a+rX /tmp/t")
     way.serve("/tmp/t/vsftpd /tmp/t/vsftpd.conf", 2121)
