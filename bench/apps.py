@@ -7,8 +7,10 @@ from abc import ABC, abstractmethod
 
 from bench.pair import NETFRONT, RING_SHARE, XWAY, Pair
 from bench.results import Metric, Results
+from rig import packages
 from rig.errors import RigError
 from rig.guest import Guest
+from rig.paths import BUILD
 
 FOLDER = "/tmp/bench"  # in tmpfs
 POSTGRES_CONF = """listen_addresses = '*'
@@ -45,6 +47,11 @@ class App(ABC):
         """Run a command of the client and return its output."""
         env = {"LC_ALL": "C", "HOME": "/root"}
         return self.pair.client.run(words, timeout=60 * self.pair.slow, env=env).stdout
+
+    def copied(self, words: list[str], mib: int) -> float:
+        """Run a command of the client that copies so much; return Mbit/s."""
+        output = self.client(["xbench", "time", *words])
+        return mib * 8.388608 / float(json.loads(output.splitlines()[-1])["seconds"])
 
 
 def _find(pattern: str, text: str) -> str:
@@ -123,17 +130,17 @@ Subsystem sftp internal-sftp
         """Copy the file."""
         options = ["StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR"]
         options.append(f"IdentityFile={FOLDER}/key")
-        words = ["xbench", "time", "scp", "-q", "-P", "2222"]
+        words = ["scp", "-q", "-P", "2222"]
         for option in options:
             words += ["-o", option]
-        output = self.client([*words, f"{FOLDER}/file", f"{self.host}:{FOLDER}/copy"])
-        return {"scp": 8 * 8.388608 / float(json.loads(output.splitlines()[-1])["seconds"])}
+        return {"scp": self.copied([*words, f"{FOLDER}/file", f"{self.host}:{FOLDER}/copy"], 8)}
 
 
 class Wget(App):
     """wget from nginx."""
 
     name = "wget"
+    mib = 32
     metrics = (
         Metric(
             "wget from nginx", "Mbit/s", True, "wget -q of 32 MiB in tmpfs to /dev/null, its start included"
@@ -154,14 +161,73 @@ http {{
 }}
 """
         server.write(f"{FOLDER}/nginx.conf", config)
-        server.run(f"mkdir -p {FOLDER}/www; head -c 32M /dev/zero >{FOLDER}/www/file")
+        server.run(f"mkdir -p {FOLDER}/www; head -c {self.mib}M /dev/urandom >{FOLDER}/www/file")
         server.run(f"chmod -R a+rX {FOLDER}/www; nginx -c {FOLDER}/nginx.conf")
 
     def run(self, client: Guest) -> dict[str, float]:
         """Fetch the file."""
-        words = ["xbench", "time", "wget", "-q", "-O", "/dev/null", f"http://{self.host}:8080/file"]
-        output = self.client(words)
-        return {"wget from nginx": 32 * 8.388608 / float(json.loads(output.splitlines()[-1])["seconds"])}
+        words = ["wget", "-q", "-O", "/dev/null", f"http://{self.host}:8080/file"]
+        return {self.metrics[0].name: self.copied(words, self.mib)}
+
+
+class LargeWget(Wget):
+    """wget from nginx, so much that its start does not count."""
+
+    name = "wget, large"
+    mib = 64
+    metrics = (Metric("wget, 64 MiB", "Mbit/s", True, "wget -q of 64 MiB from nginx, tmpfs to tmpfs"),)
+
+    def run(self, client: Guest) -> dict[str, float]:
+        """Fetch the file."""
+        words = ["wget", "-q", "-O", f"{FOLDER}/copy", f"http://{self.host}:8080/file"]
+        return {self.metrics[0].name: self.copied(words, self.mib)}
+
+
+class Ftp(App):
+    """curl from vsftpd."""
+
+    name = "ftp"
+    metrics = (Metric("ftp, 64 MiB", "Mbit/s", True, "curl -s of 64 MiB from vsftpd, tmpfs to tmpfs"),)
+
+    def start(self, server: Guest, client: Guest) -> None:
+        """Start vsftpd; its package is not installed, as others conflict with it."""
+        packages.unpack("vsftpd", BUILD / "bench/vsftpd")
+        server.put(BUILD / "bench/vsftpd/usr/sbin/vsftpd", f"{FOLDER}/vsftpd", mode=0o755)
+        config = f"""listen=YES
+listen_port=2121
+anonymous_enable=YES
+no_anon_password=YES
+anon_root={FOLDER}/www
+secure_chroot_dir={FOLDER}/empty
+seccomp_sandbox=NO
+ftp_username=daemon
+"""
+        server.write(f"{FOLDER}/vsftpd.conf", config)
+        server.run(f"mkdir -p {FOLDER}/empty")
+        server.start([f"{FOLDER}/vsftpd", f"{FOLDER}/vsftpd.conf"])
+
+    def run(self, client: Guest) -> dict[str, float]:
+        """Fetch the file."""
+        words = ["curl", "-sSf", "-o", f"{FOLDER}/copy", f"ftp://{self.host}:2121/file"]
+        return {self.metrics[0].name: self.copied(words, LargeWget.mib)}
+
+
+class Rsync(App):
+    """rsync from its daemon."""
+
+    name = "rsync"
+    metrics = (Metric("rsync, 64 MiB", "Mbit/s", True, "rsync -W of 64 MiB from its daemon, tmpfs to tmpfs"),)
+
+    def start(self, server: Guest, client: Guest) -> None:
+        """Start the daemon."""
+        server.write(f"{FOLDER}/rsyncd.conf", f"use chroot = no\n[www]\npath = {FOLDER}/www\n")
+        server.run(f"rsync --daemon --port 8730 --config {FOLDER}/rsyncd.conf")
+
+    def run(self, client: Guest) -> dict[str, float]:
+        """Fetch the file."""
+        client.run(f"rm -f {FOLDER}/copy")
+        words = ["rsync", "-W", f"rsync://{self.host}:8730/www/file", f"{FOLDER}/copy"]
+        return {self.metrics[0].name: self.copied(words, LargeWget.mib)}
 
 
 class Redis(App):
@@ -229,13 +295,15 @@ class Pgbench(App):
 
 
 APPS: tuple[type[App], ...] = (Iperf, Sockperf, Scp, Wget, Redis, Pgbench)
+# With large files, which need programs and memory that the rig's guests do not have unless asked for.
+FULL_APPS: tuple[type[App], ...] = (Iperf, Sockperf, Scp, LargeWget, Ftp, Rsync, Redis, Pgbench)
 
 
-def start(pair: Pair, quick: bool) -> list[App]:
+def start(pair: Pair, quick: bool, full: bool) -> list[App]:
     """Start the servers; an application whose server does not start is left out."""
     pair.both(lambda guest: guest.run(f"mkdir -p {FOLDER}; chmod 755 {FOLDER}"))
     started = []
-    for kind in APPS:
+    for kind in FULL_APPS if full else APPS:
         app = kind(pair, quick)
         try:
             app.start(pair.server, pair.client)

@@ -1,5 +1,6 @@
 """What was measured, as numbers, JSON and a table."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
@@ -36,8 +37,8 @@ def size_text(size: int) -> str:
 
 def number(value: float) -> str:
     """Return a number with as many digits as mean something."""
-    if value == 0:
-        return "0"
+    if value == 0 or math.isinf(value):
+        return "0" if value == 0 else "\N{INFINITY}"
     places = max(0, 2 - len(str(int(abs(value)))) + (1 if abs(value) < 1 else 0))
     if abs(value) < 0.1:
         places = 3
@@ -59,12 +60,17 @@ class Series:
     @property
     def spread(self) -> float:
         """How far apart the outer ones are, as a part of the median."""
-        return (max(self.values) - min(self.values)) / self.median if self.median else 0.0
+        if not self.median or math.isinf(max(self.values)):
+            return 0.0
+        return (max(self.values) - min(self.values)) / self.median
 
     def to_json(self) -> dict[str, object]:
         """Return it for JSON."""
-        data: dict[str, object] = {"median": self.median, "values": self.values}
-        data |= {"low": min(self.values), "high": max(self.values)}
+        values = [None if math.isinf(one) else one for one in self.values]  # JSON has no infinity
+        middle, low, high = (
+            None if math.isinf(one) else one for one in (self.median, min(self.values), max(self.values))
+        )
+        data: dict[str, object] = {"median": middle, "values": values, "low": low, "high": high}
         if self.shares:
             data["ring_share"] = min(self.shares)
         return data
@@ -171,7 +177,8 @@ def _add(place: dict[str, Series], path: str, value: float, share: float | None)
 def _ratio(series: dict[str, Series], other: str, ours: str = XWAY) -> float | None:
     if ours not in series or other not in series or not series[other].median:
         return None
-    return series[ours].median / series[other].median
+    ratio = series[ours].median / series[other].median
+    return ratio if math.isfinite(ratio) else None
 
 
 def _cell(series: Series | None) -> str:

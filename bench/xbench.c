@@ -8,7 +8,8 @@
  *   xbench unix TEST              over a UNIX stream socket, between two processes here
  *   xbench echo PORT              a server for the next, one connection after the other
  *   xbench connect HOST PORT N    connect, send a byte, receive it, close: N times
- *   xbench many HOST PORT N MS    N streams at once to a server of tests, all from one process
+ *   xbench many HOST PORT N MS WARM_MS
+ *                                 N streams at once to a server of tests, all from one process
  *   xbench time COMMAND...        run a command; how long it took, on the last line of the output
  *
  * TEST is: stream SIZE MS WARM_MS | rr SIZE MS WARM_MS | check SIZE BYTES.
@@ -81,7 +82,7 @@ static int listen_at(struct sockaddr *address, socklen_t length)
 	if (fd < 0)
 		die("socket");
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, address, length) || listen(fd, 64))
+	if (bind(fd, address, length) || listen(fd, 1024))
 		die("bind");
 	return fd;
 }
@@ -217,10 +218,10 @@ static int connects(const char *host, const char *port, int count)
 }
 
 /* Send by many connections at once; each server child counts what it got in the measured time. */
-static int many(const char *host, const char *port, int count, int ms)
+static int many(const char *host, const char *port, int count, int ms, int warm_ms)
 {
 	struct test t = {
-		.magic = TEST_MAGIC, .mode = STREAM, .size = 16384, .ms = ms, .warm_ms = ms
+		.magic = TEST_MAGIC, .mode = STREAM, .size = 16384, .ms = ms, .warm_ms = warm_ms
 	};
 	double low = 1e18, high = 0, sum = 0;
 	int *fds = calloc(count, sizeof(int));
@@ -231,14 +232,19 @@ static int many(const char *host, const char *port, int count, int ms)
 		struct socket_channel s = channel_of(connect_to(host, port));
 
 		fds[i] = s.fd;
-		write_all(&s.c, &t, sizeof(t));
-		fcntl(s.fd, F_SETFL, O_NONBLOCK);
 		event = (struct epoll_event){ .events = EPOLLOUT, .data.fd = s.fd };
 		if (epoll_ctl(all, EPOLL_CTL_ADD, s.fd, &event))
 			die("epoll_ctl");
 	}
-	/* All receivers have begun by now; the last one's time ends with this. */
-	start_phases(3 * ms, 0);
+	/* Connecting may take longer than measuring: only now do their times begin. */
+	for (int i = 0; i < count; i++) {
+		struct socket_channel s = channel_of(fds[i]);
+
+		write_all(&s.c, &t, sizeof(t));
+		fcntl(s.fd, F_SETFL, O_NONBLOCK);
+	}
+	/* The last one's time ends with this, even if it began late. */
+	start_phases(warm_ms + 2 * ms, 0);
 	while (!phase) {
 		int n = epoll_wait(all, events, 64, 100);
 
@@ -300,9 +306,10 @@ int main(int argc, char **argv)
 		echo_once_each(number(argv[2], 1, 65535, "PORT"));
 	if (!strcmp(what, "connect") && argc == 5)
 		return connects(argv[2], argv[3], number(argv[4], 1, 1000000, "N"));
-	if (!strcmp(what, "many") && argc == 6)
+	if (!strcmp(what, "many") && argc == 7)
 		return many(argv[2], argv[3], number(argv[4], 1, 10000, "N"),
-			    number(argv[5], 1, 100000, "MS"));
+			    number(argv[5], 1, 100000, "MS"),
+			    number(argv[6], 0, 1000000, "WARM_MS"));
 	if (!strcmp(what, "time") && argc > 2)
 		return timed(argv + 2);
 	if (!strcmp(what, "tcp") && argc > 4) {
@@ -315,7 +322,7 @@ int main(int argc, char **argv)
 		return local_test(what, &t, *what == 'l');
 	}
 	fputs("xbench serve PORT | tcp HOST PORT TEST | loopback TEST | unix TEST | time COMMAND... |\n"
-	      "       echo PORT | connect HOST PORT N | many HOST PORT N MS\n"
+	      "       echo PORT | connect HOST PORT N | many HOST PORT N MS WARM_MS\n"
 	      "TEST: stream SIZE MS WARM_MS | rr SIZE MS WARM_MS | check SIZE BYTES\n",
 	      stderr);
 	return 2;
