@@ -141,6 +141,7 @@ class Wget(App):
 
     name = "wget"
     mib = 32
+    copy = "/dev/null"
     metrics = (
         Metric(
             "wget from nginx", "Mbit/s", True, "wget -q of 32 MiB in tmpfs to /dev/null, its start included"
@@ -166,7 +167,7 @@ http {{
 
     def run(self, client: Guest) -> dict[str, float]:
         """Fetch the file."""
-        words = ["wget", "-q", "-O", "/dev/null", f"http://{self.host}:8080/file"]
+        words = ["wget", "-q", "-O", self.copy, f"http://{self.host}:8080/file"]
         return {self.metrics[0].name: self.copied(words, self.mib)}
 
 
@@ -175,12 +176,8 @@ class LargeWget(Wget):
 
     name = "wget, large"
     mib = 64
+    copy = f"{FOLDER}/copy"
     metrics = (Metric("wget, 64 MiB", "Mbit/s", True, "wget -q of 64 MiB from nginx, tmpfs to tmpfs"),)
-
-    def run(self, client: Guest) -> dict[str, float]:
-        """Fetch the file."""
-        words = ["wget", "-q", "-O", f"{FOLDER}/copy", f"http://{self.host}:8080/file"]
-        return {self.metrics[0].name: self.copied(words, self.mib)}
 
 
 class Ftp(App):
@@ -208,7 +205,7 @@ ftp_username=daemon
 
     def run(self, client: Guest) -> dict[str, float]:
         """Fetch the file."""
-        words = ["curl", "-sSf", "-o", f"{FOLDER}/copy", f"ftp://{self.host}:2121/file"]
+        words = ["curl", "-sSf", "-o", LargeWget.copy, f"ftp://{self.host}:2121/file"]
         return {self.metrics[0].name: self.copied(words, LargeWget.mib)}
 
 
@@ -225,8 +222,8 @@ class Rsync(App):
 
     def run(self, client: Guest) -> dict[str, float]:
         """Fetch the file."""
-        client.run(f"rm -f {FOLDER}/copy")
-        words = ["rsync", "-W", f"rsync://{self.host}:8730/www/file", f"{FOLDER}/copy"]
+        client.run(f"rm -f {LargeWget.copy}")
+        words = ["rsync", "-W", f"rsync://{self.host}:8730/www/file", LargeWget.copy]
         return {self.metrics[0].name: self.copied(words, LargeWget.mib)}
 
 

@@ -37,12 +37,19 @@ def size_text(size: int) -> str:
 
 def number(value: float) -> str:
     """Return a number with as many digits as mean something."""
-    if value == 0 or math.isinf(value):
-        return "0" if value == 0 else "\N{INFINITY}"
+    if value == 0:
+        return "0"
+    if math.isinf(value):
+        return "\N{INFINITY}"
     places = max(0, 2 - len(str(int(abs(value)))) + (1 if abs(value) < 1 else 0))
     if abs(value) < 0.1:
         places = 3
     return f"{value:.{places}f}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def _json(value: float) -> float | None:
+    """Return a number for JSON, which has no infinity."""
+    return value if math.isfinite(value) else None
 
 
 @dataclass
@@ -66,11 +73,8 @@ class Series:
 
     def to_json(self) -> dict[str, object]:
         """Return it for JSON."""
-        values = [None if math.isinf(one) else one for one in self.values]  # JSON has no infinity
-        middle, low, high = (
-            None if math.isinf(one) else one for one in (self.median, min(self.values), max(self.values))
-        )
-        data: dict[str, object] = {"median": middle, "values": values, "low": low, "high": high}
+        data: dict[str, object] = {"median": _json(self.median), "values": [_json(v) for v in self.values]}
+        data |= {"low": _json(min(self.values)), "high": _json(max(self.values))}
         if self.shares:
             data["ring_share"] = min(self.shares)
         return data
@@ -177,8 +181,7 @@ def _add(place: dict[str, Series], path: str, value: float, share: float | None)
 def _ratio(series: dict[str, Series], other: str, ours: str = XWAY) -> float | None:
     if ours not in series or other not in series or not series[other].median:
         return None
-    ratio = series[ours].median / series[other].median
-    return ratio if math.isfinite(ratio) else None
+    return _json(series[ours].median / series[other].median)
 
 
 def _cell(series: Series | None) -> str:

@@ -12,6 +12,7 @@ MIB = 1 << 20
 SIZE = int(os.environ.get("XWAY_TEST_MIB", "1024")) * MIB
 SETTLE = 250000  # milliseconds that many connections on a slow machine may have until each has its channel
 
+# Two vCPUs of a PVH guest would wait for each other: it is emulated on one CPU.
 pytestmark = [
     pytest.mark.rig(type="pv", kernel="6.12"),
     pytest.mark.rig(type="pv", kernel="6.1", vcpus=2),
@@ -49,7 +50,7 @@ def test_event_loops(ends: Ends, passive: str, active: str, family: str) -> None
 
 
 def test_one_after_another_and_at_once(ends: Ends, machine: Machine) -> None:
-    # On one emulated CPU two PVH guests need half a second for a connection and its channel.
+    # On one emulated CPU two PVH guests need a fifth of a second for a connection and its channel.
     after, at_once = (1000, 500) if machine.config.type == "pv" else (100, 100)
     with traffic.measured(ends) as moved:
         ends.stream(size=30000, conns=after, at_once=1, max=4000, settle=SETTLE, timeout=600)
