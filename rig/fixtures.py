@@ -9,7 +9,7 @@ configuration share one boot; a mark asks for another, several marks run the tes
     @pytest.mark.rig(type="pvh", kernel="6.1")
 
 A test that failed because the emulator failed (Machine.emulator_failed) is run again on a new rig, up to
-three times in all.
+three times in all, and named at the end.
 
 After every test the kernel log of every domain is looked through; trouble fails the test, unless a mark
 allows it: @pytest.mark.allow_log("regex"). A rig that had trouble is not used again.
@@ -21,12 +21,13 @@ on a rig that `rig up` has brought up, whatever its configuration.
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
 
 import pytest
 from _pytest.runner import runtestprotocol
 
+from rig import kernellog
 from rig import machine as rig_machine
 from rig.errors import RigError
 from rig.guest import Guest
@@ -112,6 +113,7 @@ def run(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
         if last or not (Pool.emulator_failed and any(report.failed for report in reports)):
             break
+        Pool.repeated.append(item.nodeid)
         print(f"\nrig: the emulator has failed, again: {item.nodeid}", file=sys.stderr)
         item._initrequest()  # type: ignore[attr-defined]
     for report in reports:
@@ -120,10 +122,17 @@ def run(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
     return True
 
 
+def summary(write: Callable[[str], None]) -> None:
+    """Tell which tests were run again; to be called at the end."""
+    for name in Pool.repeated:
+        write(f"run again, as the emulator had failed: {name}")
+
+
 class Pool:
     """Rigs of this test run: one plain VM and one Xen at a time, kept until another is asked for."""
 
     emulator_failed = False  # during the test that runs
+    repeated: ClassVar[list[str]] = []  # the tests that were run again because of that
 
     def __init__(self, use: str = "") -> None:
         self._use = use
@@ -160,7 +169,9 @@ class Pool:
         """End the plain VM, or the Xen, if there is one."""
         rig = self._rigs.pop(plain, None)
         if rig:
-            Pool.emulator_failed |= rig.emulator_failed
+            if rig.emulator_failed:
+                Pool.emulator_failed = True
+                print("\n".join(kernellog.gist(rig.output())), file=sys.stderr)
             rig.down()
 
 

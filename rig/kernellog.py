@@ -23,3 +23,12 @@ ALLOWED = re.compile(
 def trouble(lines: Iterable[str]) -> list[str]:
     """Return the lines that tell of trouble."""
     return [line for line in lines if TROUBLE.search(line) and not ALLOWED.search(line)]
+
+
+def gist(text: str, most: int = 40) -> list[str]:
+    """Return the lines of a log from the first that tells of trouble on, or else its last, at most `most`."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        if trouble([line]):
+            return lines[number : number + most]
+    return lines[-most:]

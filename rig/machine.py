@@ -150,13 +150,17 @@ class Machine:
 
     @property
     def emulator_failed(self) -> bool:
-        """Whether the emulator has ended a guest by mistake.
+        """Whether the emulator has spoilt a domain.
 
         With two CPUs, each a thread, QEMU 7.2 now and then resumes a PVH guest with registers that are
         not the guest's: a triple fault, with or without xway. Linux itself panics and never ends so.
         Or one CPU runs a breakpoint that the other has replaced by an instruction of the kernel already.
+        Or domain 0's kernel, Debian's with nothing of ours in it, crashes.
         """
-        return re.search(r" Triple fault |\bint3: 0000 \[#", self.output()) is not None
+        signs = r" Triple fault |\bint3: 0000 \[#"
+        if not self.config.plain:
+            signs += r"|\bOops: |general protection fault|Hardware Dom0 crashed"
+        return re.search(signs, self.output()) is not None
 
     def output(self) -> str:
         """Return what came from the serial line: Xen's messages and domain 0's, or the plain VM's."""
@@ -194,8 +198,7 @@ class Machine:
                 records = guest.kernel_records()
             except RigError as error:
                 trouble.append(f"{name}: kernel log cannot be read: {error}")
-                tail = self.console(name).splitlines()[-40:]
-                trouble += [f"{name} console: {line}" for line in tail]
+                trouble += [f"{name} console: {line}" for line in kernellog.gist(self.console(name))]
                 continue
             last = records[-1][0] if records else -1
             first = seen.get(name, -1) + 1
@@ -446,7 +449,7 @@ def _last_words(machine: Machine) -> str:
     if not machine.config.plain:
         with contextlib.suppress(RigError):
             texts["xl"] = machine.dom0.run("xl list; xl vcpu-list", timeout=20, connect_wait=2.0).stdout
-    return "\n".join(f"{name}: {line}" for name, text in texts.items() for line in text.splitlines()[-15:])
+    return "\n".join(f"{name}: {line}" for name, text in texts.items() for line in kernellog.gist(text))
 
 
 def _wait(machine: Machine, guest: Guest) -> None:

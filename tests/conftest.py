@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from _pytest.terminal import TerminalReporter
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -29,6 +30,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
     """Let tests that the emulator spoilt run once more."""
     return fixtures.run(item, nextitem)
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """Say what the emulator spoilt."""
+    fixtures.summary(terminalreporter.write_line)
 
 
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
