@@ -12,12 +12,13 @@ from tests import traffic
 SIZES = (1, 2048, 65536)
 
 
-def prepared(machine: Machine, ms: int) -> tuple[Pair, micro.Micro, Results]:
+def prepared(machine: Machine, stream_ms: int, rr_ms: int) -> tuple[Pair, micro.Micro, Results]:
+    """Return what is needed to measure so long that what goes by TCP at first is a small part."""
     pair = Pair(machine)
     made = programs.build()
     pair.both(lambda guest: programs.install(guest, made))
     results = Results({}, micro.PATHS)
-    test = micro.Micro(pair, micro.Plan(SIZES, 1, ms, ms, ms // 2), results)
+    test = micro.Micro(pair, micro.Plan(SIZES, 1, stream_ms, rr_ms, 100), results)
     for guest in (pair.client, pair.server):
         traffic.until(lambda guest=guest: traffic.linked(guest), f"link of {guest.name}")
     test.warm_up()
@@ -42,7 +43,7 @@ def counted(pair: Pair, test: micro.Micro, mode: str, size: int) -> tuple[dict[s
 @pytest.mark.rig(type="pv", kernel="6.12")
 def test_events(machine: Machine) -> None:
     """One event for a message that somebody waits for, and fewer in a stream."""
-    pair, test, _ = prepared(machine, 300)
+    pair, test, _ = prepared(machine, 1000, 1000)
     pair.go(XWAY)
     for mode, size, most in (
         ("rr", 1, 1.05),
@@ -64,14 +65,14 @@ def test_events(machine: Machine) -> None:
 @pytest.mark.rig(type="pv", kernel="6.12")
 def test_busy_polling(machine: Machine) -> None:
     """Readers that look before they sleep, for who turns that on, need no events; figures are printed."""
-    pair, test, results = prepared(machine, 300)
+    pair, test, results = prepared(machine, 1000, 1000)
     pair.go(XWAY)
     for _ in range(3):
         for microseconds in (0, 3000):
             # A socket has what holds when it is made, and one that is accepted what its listener has.
             pair.both(lambda guest, us=microseconds: guest.run(f"sysctl -qw net.core.busy_read={us}"))
             test.stop()
-            test = micro.Micro(pair, micro.Plan(SIZES, 1, 300, 300, 150), results)
+            test = micro.Micro(pair, micro.Plan(SIZES, 1, 500, 500, 150), results)
             for mode, size in (("rr", 1), ("stream", 2048)):
                 line, messages, events = counted(pair, test, mode, size)
                 figure, share = line[micro.FIGURE[mode]], events / messages
@@ -85,7 +86,7 @@ def test_busy_polling(machine: Machine) -> None:
 @pytest.mark.rig(type="pv", kernel="6.12", clock="instructions")
 def test_instructions(machine: Machine) -> None:
     """By the instruction clock, where figures repeat: see bench/README.md for what was measured."""
-    pair, test, results = prepared(machine, 200)
+    pair, test, results = prepared(machine, 400, 200)
     for path in (NETFRONT, XWAY, micro.UNIX):
         for line in test.round(path):
             print(line)
