@@ -72,8 +72,10 @@ u32 xway_size_window(const struct xway_conn *conn)
 }
 
 /**
- * xway_size_full() - a sender has filled what it may
- * @conn: its connection; the caller holds the socket's lock
+ * xway_size_full() - a sender has filled more than half of what it may
+ * @conn: its connection
+ *
+ * Context: process or softirq. It may be counted twice if several ask at once.
  */
 void xway_size_full(struct xway_conn *conn)
 {
@@ -82,9 +84,9 @@ void xway_size_full(struct xway_conn *conn)
 	unsigned long period = jiffies / PERIOD;
 	u32 n;
 
-	if (conn->tx.full_in == period)
+	if (READ_ONCE(conn->tx.full_in) == period)
 		return;
-	conn->tx.full_in = period;
+	WRITE_ONCE(conn->tx.full_in, period);
 	spin_lock_bh(&fill->lock);
 	/* Who looked at the clock early and comes late is counted as well. */
 	if ((long)(period - fill->period) > 0) {

@@ -282,12 +282,9 @@ int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
 		WRITE_ONCE(tx->window, xway_size_window(conn));
 		room = xway_tx_look(conn);
 	}
-	if (!room) {
-		if (tx_reader_gone(conn) || test_bit(XWAY_F_BAD, &conn->flags))
-			return -EPIPE;
-		xway_size_full(conn);
-		return -EAGAIN;
-	}
+	if (!room)
+		return tx_reader_gone(conn) ||
+		       test_bit(XWAY_F_BAD, &conn->flags) ? -EPIPE : -EAGAIN;
 	len = tx_copy(tx, msg, min(len, room));
 	return len ? tx_publish(conn, msg, len) : -EFAULT;
 }
@@ -357,5 +354,6 @@ bool xway_tx_writeable(struct xway_conn *conn)
 		 * the index that was asked for, and there is still no room.
 		 */
 	} while (READ_ONCE(conn->tx.prod) != prod);
+	xway_size_full(conn);
 	return false;
 }
