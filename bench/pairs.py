@@ -50,7 +50,7 @@ def measure(
     before = _each(guests, _sample)
     time.sleep(seconds)
     after = _each(guests, _sample)
-    _each(guests, lambda guest: guest.run("pkill -f 'xbench tcp' || true"))
+    _each(guests, lambda guest: guest.run(["pkill", "-f", "[x]bench tcp"], check=False))
     netfront = ring = 0.0
     for then, now in zip(before, after, strict=True):
         passed = (now[0] - then[0]) / 1000  # µs: bits by it are Mbit/s
