@@ -173,6 +173,9 @@ again:
 	if (xway_rx_advance(conn, sk))
 		goto again;
 	if (rx->gen & 1) {
+		/* Who asks for nothing waits for something nevertheless. */
+		if (!len && xway_rx_avail(conn))
+			return 0;
 		ret = xway_rx_ring(conn, msg, len, flags, peek);
 		if (ret > 0 && (flags & MSG_PEEK))
 			sk_peek_offset_fwd(sk, ret);
@@ -496,7 +499,7 @@ int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags,
 		xway_stray_leave();
 		return ret;
 	}
-	if (unlikely((flags & (MSG_ERRQUEUE | MSG_OOB)) || !len ||
+	if (unlikely((flags & (MSG_ERRQUEUE | MSG_OOB)) ||
 		     tcp_sk(sk)->repair)) {
 		ret = conn->base_prot->recvmsg(sk, msg, len, flags, addr_len);
 	} else {
