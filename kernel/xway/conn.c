@@ -264,12 +264,10 @@ again:
 	return found;
 }
 
-/* Have the helper and cleaner look at the connection, and wake who sleeps. */
+/* Have the helper and cleaner look at the connection. */
 void xway_conn_queue(struct xway_conn *conn)
 {
-	/* Who polls sees it by RCU only. */
-	if (!refcount_inc_not_zero(&conn->ref))
-		return;
+	xway_conn_get(conn);
 	if (mod_delayed_work(xway_conn_wq, &conn->work, 0))
 		xway_conn_put(conn);
 }

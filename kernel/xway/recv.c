@@ -173,9 +173,6 @@ again:
 	if (xway_rx_advance(conn, sk))
 		goto again;
 	if (rx->gen & 1) {
-		/* Who asks for nothing waits for something nevertheless. */
-		if (!len && xway_rx_avail(conn))
-			return 0;
 		ret = xway_rx_ring(conn, msg, len, flags, peek);
 		if (ret > 0 && (flags & MSG_PEEK))
 			sk_peek_offset_fwd(sk, ret);
@@ -401,7 +398,7 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 			}
 			if (copied >= target)
 				break;
-			if (!copied && timeo && xway_restart(msg))
+			if (!copied && timeo && xway_restart())
 				return -ERESTARTSYS;
 			/* MSG_WAITALL has its due; our text waits with it.
 			 * TCP would wait for all of SO_RCVLOWAT once more.
@@ -492,14 +489,14 @@ int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags,
 	int ret;
 
 	if (!conn) {
-		if (!(flags & MSG_DONTWAIT) && xway_restart(msg))
+		if (!(flags & MSG_DONTWAIT) && xway_restart())
 			return -ERESTARTSYS;
 		xway_stray_enter();
 		ret = xway_base_of(sk)->recvmsg(sk, msg, len, flags, addr_len);
 		xway_stray_leave();
 		return ret;
 	}
-	if (unlikely((flags & (MSG_ERRQUEUE | MSG_OOB)) ||
+	if (unlikely((flags & (MSG_ERRQUEUE | MSG_OOB)) || !len ||
 		     tcp_sk(sk)->repair)) {
 		ret = conn->base_prot->recvmsg(sk, msg, len, flags, addr_len);
 	} else {

@@ -115,7 +115,7 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 
 		if (!(conn->tx.gen & 1) && !xway_tx_to_ring(conn, sk)) {
 			if (!test_bit(XWAY_F_RETURN, &conn->flags) &&
-			    !(flags & MSG_OOB))
+			    !(flags & (MSG_OOB | MSG_FASTOPEN)))
 				piece = TCP_PIECE;
 			if (copied) {
 				if (tx_ended(sk))
@@ -163,8 +163,11 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 			set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
 			sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
 			/* Arm; if half of it is free by now, there was room. */
-			if (xway_tx_writeable(conn) && xway_tx_look(conn))
+			if (xway_tx_writeable(conn) && xway_tx_room(conn)) {
+				conn->tx.cons = conn->tx.prod - conn->tx.size +
+						xway_tx_room(conn);
 				continue;
+			}
 			copied = copied ?: -EAGAIN;
 			break;
 		}
@@ -213,7 +216,7 @@ int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 		return size;
 	conn = xway_switch_conn(sk);
 	if (!conn) {
-		if (!(msg->msg_flags & MSG_DONTWAIT) && xway_restart(msg))
+		if (!(msg->msg_flags & MSG_DONTWAIT) && xway_restart())
 			return -ERESTARTSYS;
 		xway_stray_enter();
 		ret = xway_base_of(sk)->sendmsg(sk, msg, size);
@@ -223,9 +226,7 @@ int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 	lock_sock(sk);
 	if (unlikely(test_bit(XWAY_F_GONE, &conn->flags)))
 		conn = xway_switch_again(conn, sk);
-	/* MSG_FASTOPEN: TCP says what is wrong with that on a connection. */
-	if (unlikely(test_bit(XWAY_F_GONE, &conn->flags) || !size ||
-		     (msg->msg_flags & MSG_FASTOPEN)))
+	if (unlikely(test_bit(XWAY_F_GONE, &conn->flags) || !size))
 		ret = tcp_sendmsg_locked(sk, msg, size);
 	else
 		ret = do_sendmsg(conn, sk, msg);

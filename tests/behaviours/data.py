@@ -11,7 +11,6 @@ import struct
 import tempfile
 import threading
 import time
-from typing import Any
 
 from tools import (
     MSG_ZEROCOPY,
@@ -21,7 +20,6 @@ from tools import (
     SOON,
     TCP_ZEROCOPY_RECEIVE,
     arrived,
-    asleep,
     behaviour,
     c,
     exactly,
@@ -61,53 +59,28 @@ def sendto_with_an_address() -> None:
     say(outcome(a.sendto, b"ignored?", ("127.0.0.9", 1)), exactly(b, 8))
 
 
-class Message(ctypes.Structure):
-    """struct mmsghdr, with room for what its pointer points to."""
-
-    _fields_ = [
-        ("name", ctypes.c_void_p), ("namelen", ctypes.c_uint), ("iov", ctypes.c_void_p),
-        ("iovlen", ctypes.c_size_t), ("control", ctypes.c_void_p), ("controllen", ctypes.c_size_t),
-        ("flags", ctypes.c_int), ("length", ctypes.c_uint), ("pad", ctypes.c_uint),
-    ]  # fmt: skip
-
-
-def messages_of(*contents: bytes) -> tuple[Any, list[Any]]:
-    """Return messages for the calls that take many, and the buffers they lie in."""
-    assert ctypes.sizeof(Message) == 64
-    texts = [ctypes.create_string_buffer(text, len(text)) for text in contents]
-    vectors = [struct.pack("QQ", ctypes.addressof(text), len(text)) for text in texts]
-    held = [ctypes.create_string_buffer(vector, 16) for vector in vectors]
-    messages = (Message * len(texts))()
-    for message, vector in zip(messages, held, strict=True):
-        message.iov, message.iovlen = ctypes.addressof(vector), 1
-    return messages, [*texts, *held]
-
-
 @behaviour
 def many_messages() -> None:
+    class Message(ctypes.Structure):
+        _fields_ = [
+            ("name", ctypes.c_void_p), ("namelen", ctypes.c_uint), ("iov", ctypes.c_void_p),
+            ("iovlen", ctypes.c_size_t), ("control", ctypes.c_void_p), ("controllen", ctypes.c_size_t),
+            ("flags", ctypes.c_int), ("length", ctypes.c_uint), ("pad", ctypes.c_uint),
+        ]  # fmt: skip
+
+    assert ctypes.sizeof(Message) == 64
     a, b = pair()
-    messages, texts = messages_of(b"first", b"2nd", b"third!")
+    texts = [ctypes.create_string_buffer(text, len(text)) for text in (b"first", b"2nd", b"third!")]
+    vectors = [struct.pack("QQ", ctypes.addressof(text), len(text)) for text in texts]
+    held = [ctypes.create_string_buffer(vector, 16) for vector in vectors]
+    messages = (Message * 3)()
+    for message, vector in zip(messages, held, strict=True):
+        message.iov, message.iovlen = ctypes.addressof(vector), 1
     say(c("sendmmsg", a.fileno(), messages, 3, 0), [message.length for message in messages])
     say(exactly(b, 14))
     a.sendall(b"abcde")
     arrived(b, 5)
     say(c("recvmmsg", b.fileno(), messages, 3, socket.MSG_DONTWAIT, None), messages[0].length, texts[0].raw)
-
-
-@behaviour
-def many_messages_on_the_way_back() -> None:
-    """The call sleeps for its second message while the connection goes back to TCP."""
-    a, b = pair()
-    messages, texts = messages_of(b".....", b"......")
-    a.sendall(b"first")
-    arrived(b, 5)
-    reader, got = asleep(c, "recvmmsg", b.fileno(), messages, 2, 0, None)
-    a.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 2)
-    time.sleep(0.2)
-    a.sendall(b"second")
-    reader.join(SOON)
-    say(got, [message.length for message in messages], texts[0].raw, texts[1].raw)
-    say(outcome(b.send, b"and on"), exactly(a, 6), outcome(b.recv, 1, socket.MSG_DONTWAIT))
 
 
 @behaviour
@@ -129,32 +102,6 @@ def nothing() -> None:
     a.sendall(b"x")
     arrived(b, 1)
     say(b.recv(0), b.recv(5))
-
-
-@behaviour
-def nothing_is_asked_for() -> None:
-    """recv() of no bytes, which Python's own leaves out: it waits for some, and leaves them."""
-    a, b = pair()
-    buffer = ctypes.create_string_buffer(8)
-    say(c("recv", b.fileno(), buffer, 0, socket.MSG_DONTWAIT), c("read", b.fileno(), buffer, 0))
-    a.sendall(b"xyz")
-    arrived(b, 3)
-    say(c("recv", b.fileno(), buffer, 0, 0), c("recv", b.fileno(), buffer, 0, socket.MSG_DONTWAIT))
-    say(c("recv", b.fileno(), buffer, 0, socket.MSG_PEEK | socket.MSG_WAITALL), b.recv(3))
-    later = threading.Timer(0.2, a.sendall, [b"late"])
-    later.start()
-    say(c("recv", b.fileno(), buffer, 0, 0), b.recv(4))
-    later.join()
-    a.shutdown(socket.SHUT_WR)
-    say(c("recv", b.fileno(), buffer, 0, 0), b.recv(1))
-
-
-@behaviour
-def fast_open_when_connected() -> None:
-    a, b = pair()
-    say(outcome(a.send, b"more", socket.MSG_FASTOPEN), outcome(b.recv, 4, socket.MSG_DONTWAIT))
-    a.sendall(b"goes on")
-    say(b.recv(7))
 
 
 @behaviour
