@@ -36,7 +36,8 @@ def counted(pair: Pair, test: micro.Micro, mode: str, size: int) -> tuple[dict[s
     line = test.run(XWAY, mode, size)
     moved = [traffic.moved(then, traffic.counters(guest)) for then, guest in zip(before, guests, strict=True)]
     sent = int(line["sent"]) * (2 if mode == "rr" else 1)
-    assert sum(end["tx_ring_bytes"] for end in moved) > RING_SHARE * sent, moved
+    # The first few go by TCP, and on a slow machine there are not many more.
+    assert sum(end["tx_ring_bytes"] for end in moved) > RING_SHARE * sent - 20 * size, moved
     return line, sent / size, sum(end["events_sent"] for end in moved)
 
 
