@@ -159,7 +159,7 @@ class Machine:
         """
         signs = r" Triple fault |\bint3: 0000 \[#"
         if not self.config.plain:
-            signs += r"|\bOops: |general protection fault|Hardware Dom0 crashed"
+            signs += r"|\bOops: |Hardware Dom0 crashed"
         return re.search(signs, self.output()) is not None
 
     def output(self) -> str:
