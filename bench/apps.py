@@ -291,47 +291,9 @@ class Pgbench(App):
         return rates
 
 
-class Oltp(Pgbench):
-    """pgbench at several loads: rate, latency, and what a transaction costs the host."""
-
-    name = "pgbench at several loads"
-    levels = (1, 4, 16)
-    metrics = (
-        *Pgbench.metrics,
-        *(Metric(f"pgbench -N, {n} clients", "transactions/s", True, f"pgbench -N -c {n}") for n in levels),
-        *(Metric(f"p99, {n} clients", "ms", False, f"pgbench -N -c {n} -l") for n in levels),
-        *(Metric(f"CPU, {n} clients", "ms/transaction", False, "of all domains, xl list") for n in levels),
-        *(Metric(f"domain 0's, {n} clients", "ms/transaction", False, "xl list") for n in levels),
-    )
-
-    def _cpu(self) -> list[float]:
-        """Return seconds of CPU that domain 0 has used, and all domains."""
-        lines = self.pair.machine.dom0.run(["xl", "list"]).stdout.splitlines()[1:]
-        return [float(lines[0].split()[-1]), sum(float(line.split()[-1]) for line in lines)]
-
-    def run(self, client: Guest) -> dict[str, float]:
-        """Run the transactions of Pgbench, then each load."""
-        found = super().run(client)
-        for level in self.levels:
-            client.run(f"rm -f {FOLDER}/log.*")
-            words = ["pgbench", "-h", self.host, "-U", "postgres", "-n", "-N", "-c", str(level)]
-            before = self._cpu()
-            output = self.client([*words, "-T", "4", "-l", f"--log-prefix={FOLDER}/log", "postgres"])
-            dom0, every = (now - then for now, then in zip(self._cpu(), before, strict=True))
-            count = int(_find(r"actually processed: (\d+)", output))
-            took = sorted(
-                int(line.split()[2]) for line in client.run(f"cat {FOLDER}/log.*").stdout.splitlines()
-            )
-            found[f"pgbench -N, {level} clients"] = float(_find(r"tps = ([\d.]+)", output))
-            found[f"p99, {level} clients"] = took[len(took) * 99 // 100] / 1000
-            found[f"CPU, {level} clients"] = every * 1000 / count
-            found[f"domain 0's, {level} clients"] = dom0 * 1000 / count
-        return found
-
-
 APPS: tuple[type[App], ...] = (Iperf, Sockperf, Scp, Wget, Redis, Pgbench)
 # With large files, which need programs and memory that the rig's guests do not have unless asked for.
-FULL_APPS: tuple[type[App], ...] = (Iperf, Sockperf, Scp, LargeWget, Ftp, Rsync, Redis, Oltp)
+FULL_APPS: tuple[type[App], ...] = (Iperf, Sockperf, Scp, LargeWget, Ftp, Rsync, Redis, Pgbench)
 
 
 def start(pair: Pair, quick: bool, full: bool) -> list[App]:

@@ -113,9 +113,9 @@ class Results:
         return sorted(size for one, size in self.micro if one == mode)
 
     def gain(self, metric: Metric) -> float | None:
-        """Return how many times better an application is over XWAY; None if that is no number."""
+        """Return how many times better an application is over XWAY; None if it was not measured."""
         series = self.apps[metric]
-        if not all(path in series and series[path].median for path in (NETFRONT, XWAY)):
+        if NETFRONT not in series or XWAY not in series:
             return None
         ratio = series[XWAY].median / series[NETFRONT].median
         return ratio if metric.more_is_better else 1 / ratio
