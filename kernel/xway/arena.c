@@ -356,8 +356,9 @@ void *xway_arena_addr(struct xway_link *link, u32 nr)
  * @link: the link
  * @pages: pages of that ring
  *
- * Arenas never shrink. So what this one has may be used, but it may not grow
- * for a large ring when not much is left for the links to come.
+ * A third of what this arena may have is for small rings. Arenas never shrink. So
+ * what this one has may be used, but it may not grow for a large ring when not
+ * much is left for the links to come.
  */
 bool xway_arena_roomy(struct xway_link *link, u32 pages)
 {
@@ -365,7 +366,7 @@ bool xway_arena_roomy(struct xway_link *link, u32 pages)
 	unsigned long nr;
 
 	lockdep_assert_held(&link->lock);
-	return a->in_use < xway_peer_pages() / 2 &&
+	return a->in_use + pages <= xway_peer_pages() * 2 / 3 &&
 	       (xway_arena_pages_total() < READ_ONCE(xway_pages_max) * 2 / 3 ||
 		arena_has(a, pages, &nr));
 }

@@ -8,10 +8,7 @@
  * CLOSE, which promises not to touch the other's half again (the flag of the
  * paper's Figure 11), and has received the other's.
  */
-#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
-
 #include <linux/log2.h>
-#include <linux/moduleparam.h>
 #include <linux/nospec.h>
 #include <linux/slab.h>
 
@@ -19,30 +16,24 @@
 #include "conn.h"
 #include "idle.h"
 #include "link.h"
+#include "size.h"
 #include "switch.h"
-
-static unsigned int ring_kib = 256;
-module_param(ring_kib, uint, 0444);
-MODULE_PARM_DESC(ring_kib, "size of a ring in KiB while pages are plenty");
-
-static unsigned int ring_kib_min = 16;
-module_param(ring_kib_min, uint, 0444);
-MODULE_PARM_DESC(ring_kib_min, "size of a ring in KiB when pages are scarce");
 
 /* Make our half: words and ring. Called with the link's mutex held. */
 static int chan_make(struct xway_conn *conn)
 {
 	struct xway_link *link = conn->link;
-	u32 pages, i;
+	u32 pages, min = xway_size_ring_min(), i;
 	int err;
 
 	lockdep_assert_held(&link->lock);
 	kfree(conn->tx.pages);	/* of a channel that was declined */
 	conn->tx.pages = NULL;
-	pages = ring_kib * 1024 / PAGE_SIZE;
-	if (!xway_arena_roomy(link, pages) ||
-	    xway_arena_alloc(link, pages, &conn->ring_page)) {
-		pages = ring_kib_min * 1024 / PAGE_SIZE;
+	for (pages = xway_size_ring(link); pages > min; pages /= 2)
+		if (xway_arena_roomy(link, pages) &&
+		    !xway_arena_alloc(link, pages, &conn->ring_page))
+			break;
+	if (pages == min) {
 		err = xway_arena_alloc(link, pages, &conn->ring_page);
 		if (err)
 			return err;
@@ -57,6 +48,7 @@ static int chan_make(struct xway_conn *conn)
 	for (i = 0; i < pages; i++)
 		conn->tx.pages[i] = xway_arena_addr(link, conn->ring_page + i);
 	conn->tx.size = pages * PAGE_SIZE;
+	conn->tx.window = conn->tx.size;
 	conn->ring_pages = pages;	/* now there is something to free */
 	return 0;
 
@@ -511,22 +503,4 @@ void xway_chan_drop(struct xway_conn *conn)
 	if (conn->ring_pages)
 		chan_free(conn);
 	mutex_unlock(&link->lock);
-}
-
-static bool ring_kib_ok(const char *name, unsigned int kib)
-{
-	if (is_power_of_2(kib) && kib >= PAGE_SIZE / 1024 &&
-	    kib <= XWAY_RING_PAGES_MAX * (PAGE_SIZE / 1024))
-		return true;
-	pr_err("%s=%u: must be a power of two from %lu to %lu\n", name, kib,
-	       PAGE_SIZE / 1024, XWAY_RING_PAGES_MAX * (PAGE_SIZE / 1024));
-	return false;
-}
-
-int __init xway_chan_init(void)
-{
-	if (!ring_kib_ok("ring_kib", ring_kib) ||
-	    !ring_kib_ok("ring_kib_min", ring_kib_min))
-		return -EINVAL;
-	return 0;
 }

@@ -9,7 +9,6 @@ struct xway_conn;
 struct xway_ctl;
 struct xway_link;
 
-int xway_chan_init(void);
 void xway_chan_open(struct xway_conn *conn);
 bool xway_chan_ctl(struct xway_link *link, const struct xway_ctl *msg);
 void xway_chan_flag(struct xway_conn *conn, u32 flag);

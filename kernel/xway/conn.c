@@ -264,10 +264,12 @@ again:
 	return found;
 }
 
-/* Have the helper and cleaner look at the connection. */
+/* Have the helper and cleaner look at the connection, and wake who sleeps. */
 void xway_conn_queue(struct xway_conn *conn)
 {
-	xway_conn_get(conn);
+	/* Who polls sees it by RCU only. */
+	if (!refcount_inc_not_zero(&conn->ref))
+		return;
 	if (mod_delayed_work(xway_conn_wq, &conn->work, 0))
 		xway_conn_put(conn);
 }

@@ -55,6 +55,8 @@ struct xway_tuple {
  * @gen: last switch, see struct xway_chan_shm
  * @prod: own index
  * @cons: the peer's index as last read
+ * @window: bytes that may be in the ring, at most @size
+ * @full_in: the period when it was found full last, see size.c
  * @usable: may the ring be switched to?
  */
 struct xway_tx {
@@ -63,6 +65,8 @@ struct xway_tx {
 	u32 gen;
 	u32 prod;
 	u32 cons;
+	u32 window;
+	unsigned long full_in;
 	bool usable;
 	u64 ring_bytes;
 	u64 tcp_bytes;
@@ -237,7 +241,7 @@ void xway_tx_drop(struct xway_conn *conn);
 int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg);
 bool xway_tx_put_all(struct xway_conn *conn, struct sock *sk,
 		     struct msghdr *msg, u32 len);
-u32 xway_tx_room(struct xway_conn *conn);
+u32 xway_tx_look(struct xway_conn *conn);
 bool xway_tx_writeable(struct xway_conn *conn);
 
 #endif /* _XWAY_CONN_H */

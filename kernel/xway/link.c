@@ -362,7 +362,7 @@ int xway_link_chan_add(struct xway_link *link, struct xway_conn *conn)
 	conn->shm_slot = slot;
 	xway_conn_get(conn);
 	xa_store(&link->chans, id, conn, GFP_KERNEL);
-	link->n_chans++;
+	WRITE_ONCE(link->n_chans, link->n_chans + 1);
 	return 0;
 }
 
@@ -370,7 +370,7 @@ void xway_link_chan_del(struct xway_link *link, struct xway_conn *conn)
 {
 	lockdep_assert_held(&link->lock);
 	xa_erase(&link->chans, conn->id);
-	link->n_chans--;
+	WRITE_ONCE(link->n_chans, link->n_chans - 1);
 	conn->own = NULL;
 	xway_conn_put(conn);
 }
@@ -396,6 +396,8 @@ struct xway_link *xway_link_create(const struct xway_transport *tp,
 	strscpy(link->name, name, sizeof(link->name));
 	mutex_init(&link->lock);
 	spin_lock_init(&link->bell_lock);
+	spin_lock_init(&link->fill.lock);
+	link->fill.window = U32_MAX;
 	xa_init(&link->view.maps);
 	xa_init_flags(&link->chans, XA_FLAGS_ALLOC);
 	INIT_LIST_HEAD(&link->ctl_queue);

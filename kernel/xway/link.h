@@ -30,6 +30,21 @@ enum xway_link_state {
 };
 
 /**
+ * struct xway_fill - who fills its ring, see size.c
+ * @period: of time, that is counted
+ * @now: connections that have filled theirs in it
+ * @before: those of the period before
+ * @window: bytes that each may fill
+ */
+struct xway_fill {
+	spinlock_t lock;	/* all but reading @window */
+	unsigned long period;
+	u32 now;
+	u32 before;
+	u32 window;
+};
+
+/**
  * struct xway_link - what joins this domain to one other
  * @lock: arena, view, control messages, making and freeing of channels
  * @bell_lock: the own bell ring
@@ -50,6 +65,7 @@ struct xway_link {
 	struct xway_arena arena;
 	struct xway_arena_page dir[XWAY_DIRS];
 	struct xway_view view;
+	struct xway_fill fill;
 	atomic_t rings_wanted;	/* by connections that found no pages */
 	unsigned long rings_wanted_at;
 	atomic_t rx_pages;	/* of the peer's rings: mapped, or unread */

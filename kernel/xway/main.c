@@ -5,7 +5,6 @@
 #include <linux/module.h>
 #include <linux/workqueue.h>
 
-#include "channel.h"
 #include "companion.h"
 #include "conn.h"
 #include "idle.h"
@@ -16,6 +15,7 @@
 #include "proto.h"
 #include "ring.h"
 #include "selftest.h"
+#include "size.h"
 #include "switch.h"
 #include "wire.h"
 #include "xen.h"
@@ -29,7 +29,7 @@ static int __init xway_init(void)
 	int err;
 
 	XWAY_WIRE_CHECK();
-	err = xway_chan_init();
+	err = xway_size_init();
 	if (err)
 		return err;
 	err = xway_idle_init();

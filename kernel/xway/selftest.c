@@ -19,6 +19,7 @@
 #include "link.h"
 #include "peer.h"
 #include "selftest.h"
+#include "size.h"
 
 #define EXPECT(cond)							\
 	do {								\
@@ -1115,14 +1116,77 @@ static bool tx_cons_lies(void)
 
 	conn[P]->tx.prod = 10;
 	conn[A]->own->cons = 10;
-	EXPECT(xway_tx_room(conn[P]) == size);
+	EXPECT(xway_tx_look(conn[P]) == size);
 	conn[A]->own->cons = 10 - size;
-	EXPECT(xway_tx_room(conn[P]) == 0 && !violated(P));
+	EXPECT(xway_tx_look(conn[P]) == 0 && !violated(P));
 	conn[A]->own->cons = 9 - size;
-	EXPECT(xway_tx_room(conn[P]) == 0 && violated(P));
+	EXPECT(xway_tx_look(conn[P]) == 0 && violated(P));
 	clear_bit(XWAY_F_BAD, &conn[P]->flags);
 	conn[A]->own->cons = 11;
-	EXPECT(xway_tx_room(conn[P]) == 0 && violated(P));
+	EXPECT(xway_tx_look(conn[P]) == 0 && violated(P));
+	return true;
+}
+
+static u32 ring_of_next(u32 chans)
+{
+	u32 had = link[P]->n_chans, pages;
+
+	xway_pages_max = xway_peer_pages();
+	mutex_lock(&link[P]->lock);
+	link[P]->n_chans = chans;
+	pages = xway_size_ring(link[P]);
+	link[P]->n_chans = had;
+	mutex_unlock(&link[P]->lock);
+	return pages;
+}
+
+static bool size_of_many(void)
+{
+	EXPECT(ring_of_next(0) == 64 && ring_of_next(31) == 64);
+	EXPECT(ring_of_next(32) == 32 && ring_of_next(63) == 32);
+	EXPECT(ring_of_next(64) == 16 && ring_of_next(511) == 4);
+	EXPECT(ring_of_next(XWAY_CHANS_MAX) == 4);
+	return true;
+}
+
+/* So many connections filled theirs before, and now one more. */
+static u32 window_after(u32 fillers, u32 chans)
+{
+	struct xway_fill *fill = &link[P]->fill;
+	u32 had = link[P]->n_chans;
+
+	xway_pages_max = xway_peer_pages();
+	link[P]->n_chans = chans;
+	fill->now = fillers;
+	/* The second may pass meanwhile: then they are those before. */
+	fill->period = jiffies / HZ;
+	conn[P]->tx.full_in = fill->period - 1;
+	xway_size_full(conn[P]);
+	link[P]->n_chans = had;
+	return xway_size_window(conn[P]);
+}
+
+/* Who has a large ring may fill what it would get now, no more. */
+static bool size_of_window(void)
+{
+	struct xway_tx *tx = &conn[P]->tx;
+	u32 size = tx->size;
+
+	EXPECT(size == 64 * PAGE_SIZE && xway_size_window(conn[P]) == size);
+	EXPECT(window_after(0, 100) == size && window_after(30, 100) == size);
+	EXPECT(window_after(60, 100) == size / 2);
+	EXPECT(window_after(60, 30) == size);
+	EXPECT(window_after(10000, 20000) == 4 * PAGE_SIZE);
+	/* Long ago */
+	link[P]->fill.period -= 3;
+	EXPECT(xway_size_window(conn[P]) == size);
+	/* More may be in it than it may fill by now. */
+	tx->window = PAGE_SIZE;
+	tx->prod = conn[A]->own->cons + 2 * PAGE_SIZE;
+	EXPECT(!xway_tx_look(conn[P]) && !xway_tx_writeable(conn[P]));
+	conn[A]->own->cons = tx->prod - PAGE_SIZE / 2;
+	EXPECT(xway_tx_look(conn[P]) == PAGE_SIZE / 2);
+	EXPECT(xway_tx_writeable(conn[P]) && !violated(P));
 	return true;
 }
 
@@ -1155,6 +1219,8 @@ static const struct {
 	{ "rx_gens_lie", rx_gens_lie, READING },
 	{ "rx_marks_lie", rx_marks_lie, READING },
 	{ "tx_cons_lies", tx_cons_lies, CHANNEL },
+	{ "size_of_many", size_of_many, UP },
+	{ "size_of_window", size_of_window, CHANNEL },
 };
 
 static bool run_one(bool (*run)(void), enum level level)

@@ -163,11 +163,8 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 			set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
 			sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
 			/* Arm; if half of it is free by now, there was room. */
-			if (xway_tx_writeable(conn) && xway_tx_room(conn)) {
-				conn->tx.cons = conn->tx.prod - conn->tx.size +
-						xway_tx_room(conn);
+			if (xway_tx_writeable(conn) && xway_tx_look(conn))
 				continue;
-			}
 			copied = copied ?: -EAGAIN;
 			break;
 		}

@@ -12,6 +12,7 @@
 
 #include "conn.h"
 #include "link.h"
+#include "size.h"
 #include "trace.h"
 
 /* Publish at least this often, so that the reader works beside the writer. */
@@ -156,11 +157,11 @@ void xway_tx_drop(struct xway_conn *conn)
 		WRITE_ONCE(conn->tx.gen, conn->tx.gen + 1);
 }
 
-/* Room in the ring; a dishonest index ends the connection. */
-u32 xway_tx_room(struct xway_conn *conn)
+/* Bytes in the ring; all of it without a peer, or one with a dishonest index. */
+static u32 tx_used(struct xway_conn *conn)
 {
 	const struct xway_chan_shm *peer;
-	u32 used, room = 0, prod, cons;
+	u32 used, ret = conn->tx.size, prod, cons;
 
 	rcu_read_lock();
 	peer = rcu_dereference(conn->peer);
@@ -173,7 +174,7 @@ u32 xway_tx_room(struct xway_conn *conn)
 		/* Room is used after it: pairs with rx_publish(). */
 		cons = virt_load_acquire(&peer->cons);
 		if (xway_ring_unread(prod, cons, conn->tx.size, &used)) {
-			room = conn->tx.size - used;
+			ret = used;
 			break;
 		}
 		if (READ_ONCE(conn->tx.prod) == prod) {
@@ -182,13 +183,29 @@ u32 xway_tx_room(struct xway_conn *conn)
 		}
 	}
 	rcu_read_unlock();
-	return room;
+	return ret;
 }
 
 /* Bytes that fit, as far as is known without asking the peer's index. */
 static u32 tx_known_room(const struct xway_tx *tx)
 {
-	return tx->size - (tx->prod - tx->cons);
+	u32 used = tx->prod - tx->cons;
+
+	/* There may be more in it than one may put there now. */
+	return used < tx->window ? tx->window - used : 0;
+}
+
+/**
+ * xway_tx_look() - learn how far the reader is
+ * @conn: connection whose sending direction is on the ring; the caller holds its
+ *	socket's lock
+ *
+ * Return: the room there is, in bytes.
+ */
+u32 xway_tx_look(struct xway_conn *conn)
+{
+	conn->tx.cons = conn->tx.prod - tx_used(conn);
+	return tx_known_room(&conn->tx);
 }
 
 /* Copy into free room what nobody sees yet. Return: bytes copied. */
@@ -249,7 +266,7 @@ static int tx_publish(struct xway_conn *conn, struct msghdr *msg, u32 len)
  * @sk: its locked socket
  * @msg: the bytes; the iterator advances
  *
- * Return: bytes put; -EAGAIN if the ring is full; -EFAULT; -EPIPE if the peer
+ * Return: bytes put; -EAGAIN if it holds what it may; -EFAULT; -EPIPE if the peer
  * has closed its socket, and then nothing was taken from @msg.
  */
 int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
@@ -259,9 +276,12 @@ int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
 
 	sock_owned_by_me(sk);
 	len = min_t(size_t, TX_STRETCH, msg_data_left(msg));
-	if (tx_known_room(tx) < len)
-		tx->cons = tx->prod + xway_tx_room(conn) - tx->size;
 	room = tx_known_room(tx);
+	if (room < len) {
+		/* Nowhere else: who asks to be woken must go by the same. */
+		WRITE_ONCE(tx->window, xway_size_window(conn));
+		room = xway_tx_look(conn);
+	}
 	if (!room)
 		return tx_reader_gone(conn) ||
 		       test_bit(XWAY_F_BAD, &conn->flags) ? -EPIPE : -EAGAIN;
@@ -297,37 +317,43 @@ bool xway_tx_put_all(struct xway_conn *conn, struct sock *sk,
 	return tx_publish(conn, msg, len) > 0;
 }
 
-/* Is half of the ring free? Without a reader the call tells what happened. */
-static bool tx_half_free(struct xway_conn *conn)
+/* Is half of it free? Without a reader the call tells what happened. */
+static bool tx_half_free(struct xway_conn *conn, u32 window)
 {
-	return xway_tx_room(conn) >= conn->tx.size / 2 || tx_reader_gone(conn);
+	return tx_used(conn) <= window / 2 || tx_reader_gone(conn);
 }
 
 /**
  * xway_tx_writeable() - does poll() say that the ring takes bytes?
  * @conn: connection whose sending direction is on the ring
  *
- * Says no, and asks for an event, when less than half of the ring is free; the
- * event comes when half of it is.
+ * Says no, and asks for an event, when less than half of what may be filled is
+ * free; the event comes when half of it is.
  */
 bool xway_tx_writeable(struct xway_conn *conn)
 {
-	u32 prod;
+	u32 prod, window = READ_ONCE(conn->tx.window);
 
+	if (tx_half_free(conn, window))
+		return true;
 	do {
 		prod = READ_ONCE(conn->tx.prod);
-		if (tx_half_free(conn))
-			return true;
 		rcu_read_lock();
 		if (rcu_access_pointer(conn->peer))
-			xway_ring_arm(&conn->own->want_room,
-				      prod - conn->tx.size / 2);
+			xway_ring_arm(&conn->own->want_room, prod - window / 2);
 		rcu_read_unlock();
-		if (tx_half_free(conn))
+		if (tx_half_free(conn, window)) {
+			/* The peer may have passed that index before it was
+			 * stored, and it was stored over that of another who
+			 * sleeps, and whose the peer has passed since.
+			 */
+			xway_conn_queue(conn);
 			return true;
+		}
 		/* If another sender went on meanwhile, the peer may have passed
 		 * the index that was asked for, and there is still no room.
 		 */
 	} while (READ_ONCE(conn->tx.prod) != prod);
+	xway_size_full(conn);
 	return false;
 }

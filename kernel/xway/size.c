@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sizes: how much of a link's memory a connection may use.
+ *
+ * A ring keeps the size that it was made with. The n-th on a link gets the n-th
+ * part of what large rings may have, so there is something left for many. And
+ * however large its ring is, a sender that finds it full goes on only up to the
+ * part that it would get among those that are full now: a process that may write
+ * a quarter of a megabyte before it must wait would leave little of the processor
+ * to those with small rings.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/jiffies.h>
+#include <linux/log2.h>
+#include <linux/moduleparam.h>
+
+#include "conn.h"
+#include "link.h"
+#include "size.h"
+
+static unsigned int ring_kib = 256;
+module_param(ring_kib, uint, 0444);
+MODULE_PARM_DESC(ring_kib, "size of a ring in KiB while there are few");
+
+static unsigned int ring_kib_min = 16;
+module_param(ring_kib_min, uint, 0444);
+MODULE_PARM_DESC(ring_kib_min, "size of a ring in KiB when there are many, or pages are scarce");
+
+/* So long is a sender that filled its ring one of those that share */
+#define PERIOD HZ
+
+/* Pages of the smallest ring */
+u32 xway_size_ring_min(void)
+{
+	return min(ring_kib, ring_kib_min) * 1024 / PAGE_SIZE;
+}
+
+/* Pages for each of @n, a power of two */
+static u32 share(u32 n)
+{
+	u32 all = min(xway_peer_pages(), READ_ONCE(xway_pages_max));
+	u32 pages = all / 3 / max(n, 1u);
+
+	return clamp_t(u32, pages ? rounddown_pow_of_two(pages) : 1,
+		       xway_size_ring_min(), ring_kib * 1024 / PAGE_SIZE);
+}
+
+/**
+ * xway_size_ring() - pages of one more ring
+ * @link: the link
+ */
+u32 xway_size_ring(const struct xway_link *link)
+{
+	lockdep_assert_held(&link->lock);
+	return share(link->n_chans + 1);
+}
+
+/**
+ * xway_size_window() - bytes that may be in a connection's ring
+ * @conn: connection with a channel
+ *
+ * Return: at most the size of its ring.
+ */
+u32 xway_size_window(const struct xway_conn *conn)
+{
+	const struct xway_fill *fill = &conn->link->fill;
+
+	if (jiffies / PERIOD - READ_ONCE(fill->period) > 1)
+		return conn->tx.size;
+	return min(conn->tx.size, READ_ONCE(fill->window));
+}
+
+/**
+ * xway_size_full() - a sender has filled more than half of what it may
+ * @conn: its connection
+ *
+ * Context: process or softirq. It may be counted twice if several ask at once.
+ */
+void xway_size_full(struct xway_conn *conn)
+{
+	struct xway_link *link = conn->link;
+	struct xway_fill *fill = &link->fill;
+	unsigned long period = jiffies / PERIOD;
+	u32 n;
+
+	if (READ_ONCE(conn->tx.full_in) == period)
+		return;
+	WRITE_ONCE(conn->tx.full_in, period);
+	spin_lock_bh(&fill->lock);
+	/* Who looked at the clock early and comes late is counted as well. */
+	if ((long)(period - fill->period) > 0) {
+		fill->before = fill->period + 1 == period ? fill->now : 0;
+		fill->now = 0;
+		WRITE_ONCE(fill->period, period);
+	}
+	fill->now++;
+	/* Some of those may be closed by now. */
+	n = min(max(fill->now, fill->before), READ_ONCE(link->n_chans));
+	WRITE_ONCE(fill->window, share(n) * (u32)PAGE_SIZE);
+	spin_unlock_bh(&fill->lock);
+}
+
+static bool kib_ok(const char *name, unsigned int kib)
+{
+	if (is_power_of_2(kib) && kib >= PAGE_SIZE / 1024 &&
+	    kib <= XWAY_RING_PAGES_MAX * (PAGE_SIZE / 1024))
+		return true;
+	pr_err("%s=%u: must be a power of two from %lu to %lu\n", name, kib,
+	       PAGE_SIZE / 1024, XWAY_RING_PAGES_MAX * (PAGE_SIZE / 1024));
+	return false;
+}
+
+int __init xway_size_init(void)
+{
+	if (!kib_ok("ring_kib", ring_kib) ||
+	    !kib_ok("ring_kib_min", ring_kib_min))
+		return -EINVAL;
+	return 0;
+}
