@@ -241,7 +241,7 @@ void xway_tx_drop(struct xway_conn *conn);
 int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg);
 bool xway_tx_put_all(struct xway_conn *conn, struct sock *sk,
 		     struct msghdr *msg, u32 len);
-u32 xway_tx_look(struct xway_conn *conn);
-bool xway_tx_writeable(struct xway_conn *conn);
+u32 xway_tx_look(struct xway_conn *conn, const struct sock *sk);
+bool xway_tx_writeable(struct xway_conn *conn, const struct sock *sk);
 
 #endif /* _XWAY_CONN_H */

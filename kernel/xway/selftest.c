@@ -1110,20 +1110,30 @@ static bool rx_marks_lie(void)
 	return true;
 }
 
+static u32 room(void)
+{
+	return xway_tx_look(conn[P], (struct sock *)tp[P]);
+}
+
+static bool writeable(void)
+{
+	return xway_tx_writeable(conn[P], (struct sock *)tp[P]);
+}
+
 static bool tx_cons_lies(void)
 {
 	u32 size = conn[P]->tx.size;
 
 	conn[P]->tx.prod = 10;
 	conn[A]->own->cons = 10;
-	EXPECT(xway_tx_look(conn[P]) == size);
+	EXPECT(room() == size);
 	conn[A]->own->cons = 10 - size;
-	EXPECT(xway_tx_look(conn[P]) == 0 && !violated(P));
+	EXPECT(room() == 0 && !violated(P));
 	conn[A]->own->cons = 9 - size;
-	EXPECT(xway_tx_look(conn[P]) == 0 && violated(P));
+	EXPECT(room() == 0 && violated(P));
 	clear_bit(XWAY_F_BAD, &conn[P]->flags);
 	conn[A]->own->cons = 11;
-	EXPECT(xway_tx_look(conn[P]) == 0 && violated(P));
+	EXPECT(room() == 0 && violated(P));
 	return true;
 }
 
@@ -1183,10 +1193,33 @@ static bool size_of_window(void)
 	/* More may be in it than it may fill by now. */
 	tx->window = PAGE_SIZE;
 	tx->prod = conn[A]->own->cons + 2 * PAGE_SIZE;
-	EXPECT(!xway_tx_look(conn[P]) && !xway_tx_writeable(conn[P]));
+	EXPECT(!room() && !writeable());
 	conn[A]->own->cons = tx->prod - PAGE_SIZE / 2;
-	EXPECT(xway_tx_look(conn[P]) == PAGE_SIZE / 2);
-	EXPECT(xway_tx_writeable(conn[P]) && !violated(P));
+	EXPECT(room() == PAGE_SIZE / 2);
+	EXPECT(writeable() && !violated(P));
+	return true;
+}
+
+/* SO_SNDBUF bounds it, with what the peer has offered to keep. */
+static bool size_of_sndbuf(void)
+{
+	struct sock *sk = (struct sock *)tp[P];
+	struct xway_tx *tx = &conn[P]->tx;
+	u32 size = tx->size;
+
+	sk->sk_sndbuf = 8192;
+	tp[P]->max_window = 2048;
+	EXPECT(room() == size);
+	sk->sk_userlocks |= SOCK_SNDBUF_LOCK;
+	EXPECT(room() == 4096 + 2048 && writeable());
+	tx->prod = conn[A]->own->cons + 6143;
+	EXPECT(room() == 1 && !writeable());
+	tx->prod++;
+	EXPECT(!room() && !writeable());
+	conn[A]->own->cons += 3072;
+	EXPECT(room() == 3072 && writeable());
+	sk->sk_sndbuf = INT_MAX;
+	EXPECT(room() == size - 3072 && !violated(P));
 	return true;
 }
 
@@ -1221,6 +1254,7 @@ static const struct {
 	{ "tx_cons_lies", tx_cons_lies, CHANNEL },
 	{ "size_of_many", size_of_many, UP },
 	{ "size_of_window", size_of_window, CHANNEL },
+	{ "size_of_sndbuf", size_of_sndbuf, CHANNEL },
 };
 
 static bool run_one(bool (*run)(void), enum level level)

@@ -23,7 +23,7 @@ bool xway_stream_memory_free(const struct sock *sk, int wake)
 	rcu_read_lock();
 	conn = xway_switch_conn_rcu(sk);
 	ret = conn && (READ_ONCE(conn->tx.gen) & 1) ?
-		xway_tx_writeable(conn) :
+		xway_tx_writeable(conn, sk) :
 		xway_base_of(sk)->stream_memory_free(sk, wake);
 	rcu_read_unlock();
 	return ret;
@@ -83,7 +83,7 @@ static int tx_wait(struct xway_conn *conn, struct sock *sk, long *timeo)
 			    READ_ONCE(sk->sk_err) ||
 			    (READ_ONCE(sk->sk_shutdown) & SEND_SHUTDOWN) ||
 			    !(READ_ONCE(conn->tx.gen) & 1) ||
-			    xway_tx_writeable(conn), &wait);
+			    xway_tx_writeable(conn, sk), &wait);
 	sk->sk_write_pending--;
 	remove_wait_queue(sk_sleep(sk), &wait);
 	/* Disconnected meanwhile: the ring may be another connection's. */
@@ -163,7 +163,8 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 			set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
 			sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
 			/* Arm; if half of it is free by now, there was room. */
-			if (xway_tx_writeable(conn) && xway_tx_look(conn))
+			if (xway_tx_writeable(conn, sk) &&
+			    xway_tx_look(conn, sk))
 				continue;
 			copied = copied ?: -EAGAIN;
 			break;

@@ -186,26 +186,40 @@ static u32 tx_used(struct xway_conn *conn)
 	return ret;
 }
 
-/* Bytes that fit, as far as is known without asking the peer's index. */
-static u32 tx_known_room(const struct xway_tx *tx)
+/*
+ * Bytes that may be in the ring. A program that has set SO_SNDBUF wants no more
+ * under way than that, and what the peer has offered to keep.
+ */
+static u32 tx_window(const struct xway_tx *tx, const struct sock *sk)
 {
-	u32 used = tx->prod - tx->cons;
+	u32 window = READ_ONCE(tx->window);
+
+	if (likely(!(sk->sk_userlocks & SOCK_SNDBUF_LOCK)))
+		return window;
+	return min(window, (u32)READ_ONCE(sk->sk_sndbuf) / 2 +
+			   READ_ONCE(tcp_sk(sk)->max_window));
+}
+
+/* Bytes that fit, as far as is known without asking the peer's index. */
+static u32 tx_known_room(const struct xway_tx *tx, const struct sock *sk)
+{
+	u32 used = tx->prod - tx->cons, window = tx_window(tx, sk);
 
 	/* There may be more in it than one may put there now. */
-	return used < tx->window ? tx->window - used : 0;
+	return used < window ? window - used : 0;
 }
 
 /**
  * xway_tx_look() - learn how far the reader is
- * @conn: connection whose sending direction is on the ring; the caller holds its
- *	socket's lock
+ * @conn: connection whose sending direction is on the ring
+ * @sk: its locked socket
  *
  * Return: the room there is, in bytes.
  */
-u32 xway_tx_look(struct xway_conn *conn)
+u32 xway_tx_look(struct xway_conn *conn, const struct sock *sk)
 {
 	conn->tx.cons = conn->tx.prod - tx_used(conn);
-	return tx_known_room(&conn->tx);
+	return tx_known_room(&conn->tx, sk);
 }
 
 /* Copy into free room what nobody sees yet. Return: bytes copied. */
@@ -276,11 +290,11 @@ int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
 
 	sock_owned_by_me(sk);
 	len = min_t(size_t, TX_STRETCH, msg_data_left(msg));
-	room = tx_known_room(tx);
+	room = tx_known_room(tx, sk);
 	if (room < len) {
 		/* Nowhere else: who asks to be woken must go by the same. */
 		WRITE_ONCE(tx->window, xway_size_window(conn));
-		room = xway_tx_look(conn);
+		room = xway_tx_look(conn, sk);
 	}
 	if (!room)
 		return tx_reader_gone(conn) ||
@@ -305,7 +319,7 @@ bool xway_tx_put_all(struct xway_conn *conn, struct sock *sk,
 	u32 got;
 
 	lockdep_assert_held(&sk->sk_lock.slock);
-	if (tx_known_room(&conn->tx) < len)
+	if (tx_known_room(&conn->tx, sk) < len)
 		return false;
 	pagefault_disable();
 	got = tx_copy(&conn->tx, msg, len);
@@ -326,13 +340,14 @@ static bool tx_half_free(struct xway_conn *conn, u32 window)
 /**
  * xway_tx_writeable() - does poll() say that the ring takes bytes?
  * @conn: connection whose sending direction is on the ring
+ * @sk: its socket
  *
  * Says no, and asks for an event, when less than half of what may be filled is
  * free; the event comes when half of it is.
  */
-bool xway_tx_writeable(struct xway_conn *conn)
+bool xway_tx_writeable(struct xway_conn *conn, const struct sock *sk)
 {
-	u32 prod, window = READ_ONCE(conn->tx.window);
+	u32 prod, window = tx_window(&conn->tx, sk);
 
 	if (tx_half_free(conn, window))
 		return true;
@@ -354,6 +369,7 @@ bool xway_tx_writeable(struct xway_conn *conn)
 		 * the index that was asked for, and there is still no room.
 		 */
 	} while (READ_ONCE(conn->tx.prod) != prod);
-	xway_size_full(conn);
+	if (window == READ_ONCE(conn->tx.window))
+		xway_size_full(conn);
 	return false;
 }

@@ -25,6 +25,7 @@ from tools import (
     TCP_SAVED_SYN,
     TCP_ULP,
     arrived,
+    asleep,
     behaviour,
     connect,
     exactly,
@@ -224,6 +225,33 @@ def linger_not_at_all_with_data() -> None:
     a.close()
     polled(b, "ERR")
     say(b.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), outcome(b.recv, 100), outcome(b.recv, 100))
+
+
+@behaviour
+def buffer_sizes() -> None:
+    """What is under way is bounded by both ends' buffers."""
+    listener = listen(socket.AF_INET, (socket.SOL_SOCKET, socket.SO_RCVBUF, 4096))
+    a = keep(socket.socket())
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
+    a.connect(place(listener))
+    b = keep(listener.accept()[0])
+    warm(a, b)
+    count = fill(a)
+    say(4096 <= count <= 32768 or count)
+    say(exactly(b, count) == b"f" * count, polled(a, "OUT"))
+
+
+@behaviour
+def smaller_while_full() -> None:
+    a, b = pair()
+    fill(a)
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
+    writer, got = asleep(a.sendall, b"g" * 100000)
+    seen = b""
+    while not seen.endswith(b"g" * 100000):
+        seen += b.recv(65536)
+    writer.join(SOON)
+    say(got, seen.count(b"g"))
 
 
 @behaviour
