@@ -274,13 +274,18 @@ void xway_conn_queue(struct xway_conn *conn)
 		xway_conn_put(conn);
 }
 
-/* Once more, later, unless somebody asks for it before. */
+/* Have them look later, unless somebody asks for it before. */
+static void conn_queue_in(struct xway_conn *conn, unsigned long delay)
+{
+	xway_conn_get(conn);
+	if (!queue_delayed_work(xway_conn_wq, &conn->work, delay))
+		xway_conn_put(conn);
+}
+
 static void conn_retry(struct xway_conn *conn)
 {
 	set_bit(XWAY_F_RETRY, &conn->flags);
-	xway_conn_get(conn);
-	if (!queue_delayed_work(xway_conn_wq, &conn->work, RETRY))
-		xway_conn_put(conn);
+	conn_queue_in(conn, RETRY);
 }
 
 static void conn_reason(struct xway_conn *conn, enum xway_reason reason)
@@ -473,10 +478,10 @@ struct sock *xway_conn_hold_sk(struct xway_conn *conn)
 }
 
 /* Reset the connection, whose socket may be another connection's by now. */
-static void conn_abort(struct xway_conn *conn, struct sock *sk)
+static void conn_abort(struct xway_conn *conn, struct sock *sk, int err)
 {
 	if (READ_ONCE(conn->sk) == sk)
-		tcp_abort(sk, ECONNRESET);
+		tcp_abort(sk, err);
 	lock_sock(sk);
 	if (conn->sk == sk)
 		xway_tx_drop(conn);
@@ -536,8 +541,28 @@ static void conn_do_return(struct xway_conn *conn, struct sock *sk)
 		xway_switch_release(conn, sk);
 	release_sock(sk);
 	if (err == -EILSEQ) {
-		conn_abort(conn, sk);
+		conn_abort(conn, sk, ECONNRESET);
 		xway_conn_queue(conn);
+	}
+}
+
+/* TCP_USER_TIMEOUT for a full ring that nobody reads */
+static void conn_limit(struct xway_conn *conn, struct sock *sk)
+{
+	unsigned long left = MAX_SCHEDULE_TIMEOUT;
+
+	clear_bit(XWAY_F_LIMITED, &conn->flags);
+	/* Who begins to wait and still saw the bit is seen now. */
+	smp_mb__after_atomic();
+	lock_sock(sk);
+	if (conn->sk == sk)
+		left = xway_tx_patience(conn, sk);
+	release_sock(sk);
+	if (!left) {
+		conn_abort(conn, sk, ETIMEDOUT);
+	} else if (left != MAX_SCHEDULE_TIMEOUT) {
+		set_bit(XWAY_F_LIMITED, &conn->flags);
+		conn_queue_in(conn, left);
 	}
 }
 
@@ -585,7 +610,7 @@ static void conn_work(struct work_struct *work)
 	sk = xway_conn_hold_sk(conn);
 	if (sk && test_bit(XWAY_F_BAD, &conn->flags)) {
 		mutex_unlock(&conn->rx.lock);
-		conn_abort(conn, sk);
+		conn_abort(conn, sk, ECONNRESET);
 		mutex_lock(&conn->rx.lock);
 		xway_rx_discard(conn);
 		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
@@ -617,6 +642,8 @@ static void conn_work(struct work_struct *work)
 	if (sk && READ_ONCE(conn->sk) == sk && conn->rx.spilled &&
 	    test_bit(XWAY_F_RETURN, &conn->flags) && !xway_rx_done(conn))
 		conn_retry(conn);
+	if (sk && test_bit(XWAY_F_LIMITED, &conn->flags))
+		conn_limit(conn, sk);
 	mutex_unlock(&conn->rx.lock);
 	if (sk)
 		sock_put(sk);
@@ -631,7 +658,7 @@ static void conn_work(struct work_struct *work)
 void xway_conn_closed(struct xway_conn *conn)
 {
 	set_bit(XWAY_F_GONE, &conn->flags);
-	if (conn->state != XWAY_CONN_TCP)
+	if (conn->state != XWAY_CONN_TCP || delayed_work_pending(&conn->work))
 		xway_conn_queue(conn);
 }
 
@@ -667,7 +694,7 @@ static void conn_orphaned(struct xway_conn *conn)
 		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
 		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
 		if (sk && (lossy || conn->rx.cut))
-			conn_abort(conn, sk);
+			conn_abort(conn, sk, ECONNRESET);
 		xway_chan_drop(conn);
 	}
 	xway_conn_queue(conn);

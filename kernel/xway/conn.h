@@ -33,6 +33,7 @@ enum {
 	XWAY_F_TX_CLOSED,	/* nothing more is put into our ring */
 	XWAY_F_RETRY,		/* the helper looks again by itself */
 	XWAY_F_IDLE,		/* with RETURN: the socket stays held */
+	XWAY_F_LIMITED,		/* the helper looks at TCP_USER_TIMEOUT */
 };
 
 /**
@@ -57,6 +58,8 @@ struct xway_tuple {
  * @cons: the peer's index as last read
  * @window: bytes that may be in the ring, at most @size
  * @full_in: the period when it was found full last, see size.c
+ * @progress: what changes when the peer reads, since @progress_at
+ * @limited: does TCP_USER_TIMEOUT run? see xway_tx_patience()
  * @usable: may the ring be switched to?
  */
 struct xway_tx {
@@ -67,6 +70,9 @@ struct xway_tx {
 	u32 cons;
 	u32 window;
 	unsigned long full_in;
+	u32 progress;
+	unsigned long progress_at;
+	bool limited;
 	bool usable;
 	u64 ring_bytes;
 	u64 tcp_bytes;
@@ -243,5 +249,6 @@ bool xway_tx_put_all(struct xway_conn *conn, struct sock *sk,
 		     struct msghdr *msg, u32 len);
 u32 xway_tx_look(struct xway_conn *conn, const struct sock *sk);
 bool xway_tx_writeable(struct xway_conn *conn, const struct sock *sk);
+unsigned long xway_tx_patience(struct xway_conn *conn, struct sock *sk);
 
 #endif /* _XWAY_CONN_H */

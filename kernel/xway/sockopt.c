@@ -119,6 +119,9 @@ int xway_setsockopt(struct sock *sk, int level, int optname, sockptr_t optval,
 	if (conn)
 		xway_conn_put(conn);
 	ret = xway_base_of(sk)->setsockopt(sk, level, optname, optval, optlen);
+	/* Who waits for room looks again, and how long it may wait. */
+	if (entered && level == SOL_TCP && optname == TCP_USER_TIMEOUT)
+		xway_conn_queue(entered);
 	leave(entered);
 	return ret;
 }

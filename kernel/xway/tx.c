@@ -371,5 +371,62 @@ bool xway_tx_writeable(struct xway_conn *conn, const struct sock *sk)
 	} while (READ_ONCE(conn->tx.prod) != prod);
 	if (window == READ_ONCE(conn->tx.window))
 		xway_size_full(conn);
+	/* Who waits has said so before: pairs with conn_limit(). */
+	if (unlikely(READ_ONCE(inet_csk(sk)->icsk_user_timeout)) &&
+	    !test_and_set_bit(XWAY_F_LIMITED, &conn->flags))
+		xway_conn_queue(conn);
 	return false;
+}
+
+/* What changes as soon as the peer's program reads: of the ring or TCP's bytes. */
+static u32 tx_progress(struct xway_conn *conn, const struct sock *sk)
+{
+	const struct xway_chan_shm *peer;
+	u32 ret = tcp_wnd_end(tcp_sk(sk));
+
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	if (peer)
+		ret += READ_ONCE(peer->cons) + READ_ONCE(peer->gen_done);
+	rcu_read_unlock();
+	return ret;
+}
+
+/**
+ * xway_tx_patience() - how long may who sends wait for room?
+ * @conn: connection
+ * @sk: its locked socket
+ *
+ * TCP_USER_TIMEOUT, which TCP counts from the first probe of a closed window. A
+ * ring begins anew whenever something is read.
+ *
+ * Return: jiffies; 0 if the time is over; MAX_SCHEDULE_TIMEOUT if nothing limits
+ * it, or nobody waits.
+ */
+unsigned long xway_tx_patience(struct xway_conn *conn, struct sock *sk)
+{
+	unsigned int ms = READ_ONCE(inet_csk(sk)->icsk_user_timeout);
+	unsigned long now = jiffies, end;
+	struct xway_tx *tx = &conn->tx;
+	u32 progress;
+
+	sock_owned_by_me(sk);
+	if (!ms || !(tx->gen & 1) || sk->sk_err || !sk->sk_socket ||
+	    (sk->sk_shutdown & SEND_SHUTDOWN) ||
+	    (!sk->sk_write_pending &&
+	     !test_bit(SOCK_NOSPACE, &sk->sk_socket->flags)) ||
+	    tx_half_free(conn, tx_window(tx, sk))) {
+		tx->limited = false;
+		return MAX_SCHEDULE_TIMEOUT;
+	}
+	progress = tx_progress(conn, sk);
+	/* What TCP has not delivered yet it limits itself. */
+	if (!tx->limited || tx->progress != progress ||
+	    tcp_sk(sk)->snd_una != tcp_sk(sk)->write_seq) {
+		tx->limited = true;
+		tx->progress = progress;
+		tx->progress_at = now;
+	}
+	end = tx->progress_at + msecs_to_jiffies(ms);
+	return time_before(now, end) ? end - now : 0;
 }

@@ -5,6 +5,7 @@ import os
 import socket
 import struct
 import time
+from contextlib import suppress
 from typing import Any
 
 from tools import (
@@ -252,6 +253,74 @@ def smaller_while_full() -> None:
         seen += b.recv(65536)
     writer.join(SOON)
     say(got, seen.count(b"g"))
+
+
+def patience(a: socket.socket) -> None:
+    a.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 500)
+
+
+@behaviour
+def user_timeout() -> None:
+    """The peer lives, but nobody reads."""
+    a, _ = pair()
+    patience(a)
+    start = time.monotonic()
+    say(outcome(a.sendall, bytes(32 << 20)), 0.4 < time.monotonic() - start < SOON, outcome(a.send, b"x"))
+    say(outcome(a.recv, 1))
+
+
+@behaviour
+def user_timeout_without_blocking() -> None:
+    a, _ = pair()
+    patience(a)
+    a.setblocking(False)
+    with suppress(BlockingIOError):
+        while True:
+            a.send(bytes(65536))
+    say(polled(a, "ERR"), outcome(a.send, b"x"))
+
+
+@behaviour
+def user_timeout_of_who_polls() -> None:
+    """Who sends only while there is room meets no error of its own."""
+    a, _ = pair()
+    patience(a)
+    a.setblocking(False)
+    while mask(a) & EVENTS["OUT"]:
+        a.send(bytes(1000))
+    say(polled(a, "ERR"), outcome(a.send, b"x"))
+
+
+@behaviour
+def user_timeout_set_late() -> None:
+    a, _ = pair()
+    writer, got = asleep(a.sendall, bytes(32 << 20))
+    patience(a)
+    writer.join(SOON)
+    say(got)
+
+
+@behaviour
+def user_timeout_without_a_wait() -> None:
+    """Bytes that nobody reads, and nobody who waits for room."""
+    a, b = pair()
+    patience(a)
+    a.sendall(bytes(30000))
+    time.sleep(1)
+    say(a.send(b"x"), len(exactly(b, 30001)))
+
+
+@behaviour
+def user_timeout_and_a_slow_reader() -> None:
+    a, b = pair()
+    patience(a)
+    writer, got = asleep(a.sendall, bytes(3 << 20))
+    count = 0
+    while count < 3 << 20:
+        count += len(exactly(b, min(256 << 10, (3 << 20) - count)))
+        time.sleep(0.1)
+    writer.join(SOON)
+    say(got, count)
 
 
 @behaviour
