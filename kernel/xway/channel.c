@@ -161,14 +161,15 @@ void xway_chan_flag(struct xway_conn *conn, u32 flag)
 		xway_link_bell(conn->link, conn->peer_id, &conn->bell_last);
 }
 
-/* The ring may be used now. A socket that was closed meanwhile has no reader. */
+/* The ring may be used now. A socket that ended meanwhile has no reader. */
 static void chan_flag_open(struct xway_conn *conn)
 {
 	u32 flags = XWAY_CHAN_OPEN;
 
 	/* conn->peer before it: pairs with rx_leave() */
 	smp_mb();
-	if (READ_ONCE(conn->flags) & (BIT(XWAY_F_LEFT) | BIT(XWAY_F_GONE)))
+	if (READ_ONCE(conn->flags) &
+	    (BIT(XWAY_F_LEFT) | BIT(XWAY_F_SHUT) | BIT(XWAY_F_GONE)))
 		flags |= XWAY_CHAN_NO_READER;
 	xway_chan_flag(conn, flags);
 }

@@ -27,6 +27,7 @@ enum {
 	XWAY_F_RETURN,		/* go back to TCP and let the socket go */
 	XWAY_F_GOT_CLOSE,	/* the peer touches our half no more */
 	XWAY_F_LEFT,		/* the socket is being closed: nobody reads */
+	XWAY_F_SHUT,		/* both its halves are: nothing more is taken */
 	XWAY_F_GONE,		/* the socket is detached */
 	XWAY_F_BAD,		/* the peer broke the protocol */
 	XWAY_F_RX_CLOSED,	/* nothing more to read from the peer's ring */

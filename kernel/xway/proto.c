@@ -132,10 +132,10 @@ bool xway_restart(void)
 	return true;
 }
 
-/* Say that nobody reads here any more; then, are there bytes nobody read? */
-static bool rx_leave(struct xway_conn *conn)
+/* Say that what comes from now on finds no reader. @why: XWAY_F_LEFT or SHUT */
+static void rx_refuse(struct xway_conn *conn, int why)
 {
-	set_bit(XWAY_F_LEFT, &conn->flags);
+	set_bit(why, &conn->flags);
 	/* Pairs with chan_flag_open(): one sees the other. */
 	smp_mb__after_atomic();
 	rcu_read_lock();
@@ -143,6 +143,12 @@ static bool rx_leave(struct xway_conn *conn)
 	if (rcu_access_pointer(conn->peer))
 		xway_chan_flag(conn, XWAY_CHAN_NO_READER);
 	rcu_read_unlock();
+}
+
+/* Nobody reads here any more. Return: are there bytes nobody read? */
+static bool rx_leave(struct xway_conn *conn)
+{
+	rx_refuse(conn, XWAY_F_LEFT);
 	xway_rx_update(conn);
 	xway_rx_avail(conn);
 	return conn->rx.prod != conn->rx.cons;
@@ -180,6 +186,19 @@ static void xway_close(struct sock *sk, long timeout)
 	mutex_unlock(&conn->rx.lock);
 	conn->base_prot->close(sk, timeout);
 	xway_conn_put(conn);
+}
+
+/*
+ * The socket is locked. TCP answers what comes after both halves are shut with a
+ * reset: have the peer send by TCP from the time on when it can see the FIN.
+ */
+static void xway_shutdown(struct sock *sk, int how)
+{
+	struct xway_conn *conn = xway_switch_conn_rcu(sk);
+
+	if (conn && sk->sk_shutdown == SHUTDOWN_MASK)
+		rx_refuse(conn, XWAY_F_SHUT);
+	xway_base_of(sk)->shutdown(sk, how);
 }
 
 /* connect() to AF_UNSPEC, with the socket locked: TCP resets the peer. */
@@ -220,6 +239,7 @@ static void proto_fill(int f, const struct proto *base)
 	p->close = xway_close;
 	p->disconnect = xway_disconnect;
 	p->destroy = xway_destroy;
+	p->shutdown = xway_shutdown;
 	p->ioctl = xway_ioctl;
 	p->setsockopt = xway_setsockopt;
 	p->getsockopt = xway_getsockopt;

@@ -261,6 +261,7 @@ static struct xway_conn *renewed(struct xway_conn *conn, struct sock *sk)
 	 */
 	rcu_read_lock();
 	if (test_bit(XWAY_F_IDLE, &conn->flags) && conn->sk == sk &&
+	    !test_bit(XWAY_F_SHUT, &conn->flags) &&
 	    skb_queue_empty(&sk->sk_receive_queue) &&
 	    ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				    TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) &&

@@ -248,14 +248,16 @@ static int tx_publish(struct xway_conn *conn, struct msghdr *msg, u32 len)
 	u32 old = tx->prod;
 	bool gone = true;
 
-	/* Before the peer can see it: softirq compares it with the peer's cons. */
-	WRITE_ONCE(tx->prod, old + len);
 	rcu_read_lock();
 	peer = rcu_dereference(conn->peer);
-	if (peer) {
-		bool ring = xway_ring_publish(&conn->own->prod, old + len, old,
-					      &peer->want_data);
+	/* A peer that is shut, but not closed, must not see what it refuses. */
+	if (peer && !(READ_ONCE(peer->flags) & XWAY_CHAN_NO_READER)) {
+		bool ring;
 
+		/* Before the peer can see it: softirq compares it with cons. */
+		WRITE_ONCE(tx->prod, old + len);
+		ring = xway_ring_publish(&conn->own->prod, old + len, old,
+					 &peer->want_data);
 		/* The reader's close sets the flag and then looks at prod; we
 		 * stored prod and now look at the flag. One sees the other: it
 		 * resets, or these bytes go by TCP and earn a reset there.

@@ -111,7 +111,7 @@ struct xway_chan_shm {
 
 #define XWAY_CHAN_OPEN		0x1	/* mapped here: the ring may be used */
 #define XWAY_CHAN_RETURN	0x2	/* go back to TCP, then close */
-#define XWAY_CHAN_NO_READER	0x4	/* the socket is closed */
+#define XWAY_CHAN_NO_READER	0x4	/* what is sent is refused: closed, or shut */
 #define XWAY_CHAN_HOLD		0x8	/* no ring towards me for now */
 #define XWAY_CHAN_IDLE		0x10	/* with RETURN: another channel may follow */
 

@@ -145,6 +145,28 @@ def shutdown_both() -> None:
 
 
 @behaviour
+def shutdown_both_and_the_peer_sends() -> None:
+    """What comes after both halves are shut is answered by a reset; what came before can be read."""
+    a, b = pair()
+    a.sendall(b"before")
+    arrived(b, 6)
+    b.shutdown(socket.SHUT_RDWR)
+    say(polled(a, "RDHUP"), a.recv(1), a.send(b"after"))
+    say(polled(a, "ERR"), outcome(a.send, b"more"), outcome(a.send, b"more"))
+    say(outcome(b.recv, 10), outcome(b.recv, 10), outcome(b.recv, 10))
+
+
+@behaviour
+def shutdown_of_one_half_after_the_other() -> None:
+    a, b = pair()
+    b.shutdown(socket.SHUT_WR)
+    a.sendall(b"taken")
+    say(exactly(b, 5))
+    b.shutdown(socket.SHUT_RD)
+    say(a.send(b"refused"), polled(a, "ERR"), outcome(a.send, b"more"))
+
+
+@behaviour
 def close_with_unread_bytes() -> None:
     a, b = pair()
     a.sendall(b"unread")
