@@ -16,7 +16,7 @@ struct proto *xway_base_of(const struct sock *sk);
 const struct proto_ops *xway_base_ops(const struct sock *sk);
 void xway_stray_enter(void);
 void xway_stray_leave(void);
-bool xway_restart(void);
+bool xway_restart(const struct msghdr *msg);
 
 /* recv.c */
 int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags,

@@ -7,13 +7,16 @@
  * goes to TCP; if it has not moved a byte it does so by restarting the system
  * call, so that no sleeper keeps the module's text.
  */
+#include <linux/compat.h>
 #include <linux/net.h>
 #include <linux/sched/signal.h>
 #include <linux/splice.h>
+#include <linux/unistd.h>
 #include <linux/wait_bit.h>
 #include <net/inet_common.h>
 #include <net/tcp.h>
 #include <net/transp_v6.h>
+#include <asm/syscall.h>
 
 #define _XWAY_PROTO_COMPAT
 #include "compat.h"
@@ -122,11 +125,15 @@ static void xway_release_cb(struct sock *sk)
 
 /*
  * Restart the system call, now that the socket is TCP's own. Return: false for
- * callers that cannot be restarted (io_uring, threads of the kernel).
+ * callers that cannot be restarted: io_uring, threads of the kernel, AIO, and
+ * recvmmsg(), which keeps the error of a later message for the next call.
  */
-bool xway_restart(void)
+bool xway_restart(const struct msghdr *msg)
 {
-	if (current->flags & (PF_KTHREAD | PF_IO_WORKER))
+	if ((current->flags & (PF_KTHREAD | PF_IO_WORKER)) ||
+	    (msg->msg_iocb && !is_sync_kiocb(msg->msg_iocb)) ||
+	    in_compat_syscall() ||
+	    syscall_get_nr(current, current_pt_regs()) == __NR_recvmmsg)
 		return false;
 	set_thread_flag(TIF_NOTIFY_SIGNAL);
 	return true;

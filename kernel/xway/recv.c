@@ -398,7 +398,7 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 			}
 			if (copied >= target)
 				break;
-			if (!copied && timeo && xway_restart())
+			if (!copied && timeo && xway_restart(msg))
 				return -ERESTARTSYS;
 			/* MSG_WAITALL has its due; our text waits with it.
 			 * TCP would wait for all of SO_RCVLOWAT once more.
@@ -489,7 +489,7 @@ int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags,
 	int ret;
 
 	if (!conn) {
-		if (!(flags & MSG_DONTWAIT) && xway_restart())
+		if (!(flags & MSG_DONTWAIT) && xway_restart(msg))
 			return -ERESTARTSYS;
 		xway_stray_enter();
 		ret = xway_base_of(sk)->recvmsg(sk, msg, len, flags, addr_len);

@@ -214,7 +214,7 @@ int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 		return size;
 	conn = xway_switch_conn(sk);
 	if (!conn) {
-		if (!(msg->msg_flags & MSG_DONTWAIT) && xway_restart())
+		if (!(msg->msg_flags & MSG_DONTWAIT) && xway_restart(msg))
 			return -ERESTARTSYS;
 		xway_stray_enter();
 		ret = xway_base_of(sk)->sendmsg(sk, msg, size);

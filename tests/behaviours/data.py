@@ -11,6 +11,7 @@ import struct
 import tempfile
 import threading
 import time
+from typing import Any
 
 from tools import (
     MSG_ZEROCOPY,
@@ -20,6 +21,7 @@ from tools import (
     SOON,
     TCP_ZEROCOPY_RECEIVE,
     arrived,
+    asleep,
     behaviour,
     c,
     exactly,
@@ -59,28 +61,53 @@ def sendto_with_an_address() -> None:
     say(outcome(a.sendto, b"ignored?", ("127.0.0.9", 1)), exactly(b, 8))
 
 
-@behaviour
-def many_messages() -> None:
-    class Message(ctypes.Structure):
-        _fields_ = [
-            ("name", ctypes.c_void_p), ("namelen", ctypes.c_uint), ("iov", ctypes.c_void_p),
-            ("iovlen", ctypes.c_size_t), ("control", ctypes.c_void_p), ("controllen", ctypes.c_size_t),
-            ("flags", ctypes.c_int), ("length", ctypes.c_uint), ("pad", ctypes.c_uint),
-        ]  # fmt: skip
+class Message(ctypes.Structure):
+    """struct mmsghdr, with room for what its pointer points to."""
 
+    _fields_ = [
+        ("name", ctypes.c_void_p), ("namelen", ctypes.c_uint), ("iov", ctypes.c_void_p),
+        ("iovlen", ctypes.c_size_t), ("control", ctypes.c_void_p), ("controllen", ctypes.c_size_t),
+        ("flags", ctypes.c_int), ("length", ctypes.c_uint), ("pad", ctypes.c_uint),
+    ]  # fmt: skip
+
+
+def messages_of(*contents: bytes) -> tuple[Any, list[Any]]:
+    """Return messages for the calls that take many, and the buffers they lie in."""
     assert ctypes.sizeof(Message) == 64
-    a, b = pair()
-    texts = [ctypes.create_string_buffer(text, len(text)) for text in (b"first", b"2nd", b"third!")]
+    texts = [ctypes.create_string_buffer(text, len(text)) for text in contents]
     vectors = [struct.pack("QQ", ctypes.addressof(text), len(text)) for text in texts]
     held = [ctypes.create_string_buffer(vector, 16) for vector in vectors]
-    messages = (Message * 3)()
+    messages = (Message * len(texts))()
     for message, vector in zip(messages, held, strict=True):
         message.iov, message.iovlen = ctypes.addressof(vector), 1
+    return messages, [*texts, *held]
+
+
+@behaviour
+def many_messages() -> None:
+    a, b = pair()
+    messages, texts = messages_of(b"first", b"2nd", b"third!")
     say(c("sendmmsg", a.fileno(), messages, 3, 0), [message.length for message in messages])
     say(exactly(b, 14))
     a.sendall(b"abcde")
     arrived(b, 5)
     say(c("recvmmsg", b.fileno(), messages, 3, socket.MSG_DONTWAIT, None), messages[0].length, texts[0].raw)
+
+
+@behaviour
+def many_messages_on_the_way_back() -> None:
+    """The call sleeps for its second message while the connection goes back to TCP."""
+    a, b = pair()
+    messages, texts = messages_of(b".....", b"......")
+    a.sendall(b"first")
+    arrived(b, 5)
+    reader, got = asleep(c, "recvmmsg", b.fileno(), messages, 2, 0, None)
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 2)
+    time.sleep(0.2)
+    a.sendall(b"second")
+    reader.join(SOON)
+    say(got, [message.length for message in messages], texts[0].raw, texts[1].raw)
+    say(outcome(b.send, b"and on"), exactly(a, 6), outcome(b.recv, 1, socket.MSG_DONTWAIT))
 
 
 @behaviour

@@ -23,6 +23,7 @@ LEAVES = {
     "fast_open_connect": "not held",
     "listener_queue_size": "not held",
     "low_water_mark": "ring, socket-option",
+    "many_messages_on_the_way_back": "ring, socket-option",
     "mapped_address": "ring, socket-option",
     "not_connected": "not held",
     "original_destination": "ring, peer-declined",
