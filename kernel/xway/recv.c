@@ -173,6 +173,9 @@ again:
 	if (xway_rx_advance(conn, sk))
 		goto again;
 	if (rx->gen & 1) {
+		/* Who asks for nothing waits for something nevertheless. */
+		if (!len && xway_rx_avail(conn))
+			return 0;
 		ret = xway_rx_ring(conn, msg, len, flags, peek);
 		if (ret > 0 && (flags & MSG_PEEK))
 			sk_peek_offset_fwd(sk, ret);
@@ -291,20 +294,22 @@ static bool rx_spin(struct xway_conn *conn, struct sock *sk)
 	return false;
 }
 
-static long rx_wait(struct xway_conn *conn, struct sock *sk, long timeo)
+/* Return: 0, or as TCP does -EPIPE if the socket was disconnected meanwhile. */
+static int rx_wait(struct xway_conn *conn, struct sock *sk, long *timeo)
 {
 	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	int disconnects = READ_ONCE(sk->sk_disconnects);
 
 	if (rx_spin(conn, sk))
-		return timeo;
+		return 0;
 	add_wait_queue(sk_sleep(sk), &wait);
 	sk_set_bit(SOCKWQ_ASYNC_WAITDATA, sk);
 	xway_rx_arm(conn, sk);
 	if (!xway_rx_readable(conn, sk, true) && !rx_ended(conn, sk))
-		timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, timeo);
+		*timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, *timeo);
 	sk_clear_bit(SOCKWQ_ASYNC_WAITDATA, sk);
 	remove_wait_queue(sk_sleep(sk), &wait);
-	return timeo;
+	return READ_ONCE(sk->sk_disconnects) == disconnects ? 0 : -EPIPE;
 }
 
 /* Sleep until more than @had bytes are unread, or no more can come. */
@@ -473,7 +478,11 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 			copied = copied ?: sock_intr_errno(timeo);
 			break;
 		}
-		timeo = rx_wait(conn, sk, timeo);
+		ret = rx_wait(conn, sk, &timeo);
+		if (ret) {
+			copied = copied ?: ret;
+			break;
+		}
 	}
 	if (copied >= 0 && rx_inq_wanted(sk, msg))
 		rx_inq(conn, sk, msg);
@@ -496,7 +505,7 @@ int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags,
 		xway_stray_leave();
 		return ret;
 	}
-	if (unlikely((flags & (MSG_ERRQUEUE | MSG_OOB)) || !len ||
+	if (unlikely((flags & (MSG_ERRQUEUE | MSG_OOB)) ||
 		     tcp_sk(sk)->repair)) {
 		ret = conn->base_prot->recvmsg(sk, msg, len, flags, addr_len);
 	} else {

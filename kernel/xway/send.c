@@ -115,7 +115,7 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 
 		if (!(conn->tx.gen & 1) && !xway_tx_to_ring(conn, sk)) {
 			if (!test_bit(XWAY_F_RETURN, &conn->flags) &&
-			    !(flags & (MSG_OOB | MSG_FASTOPEN)))
+			    !(flags & MSG_OOB))
 				piece = TCP_PIECE;
 			if (copied) {
 				if (tx_ended(sk))
@@ -224,7 +224,9 @@ int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 	lock_sock(sk);
 	if (unlikely(test_bit(XWAY_F_GONE, &conn->flags)))
 		conn = xway_switch_again(conn, sk);
-	if (unlikely(test_bit(XWAY_F_GONE, &conn->flags) || !size))
+	/* MSG_FASTOPEN: TCP says what is wrong with that on a connection. */
+	if (unlikely(test_bit(XWAY_F_GONE, &conn->flags) || !size ||
+		     (msg->msg_flags & MSG_FASTOPEN)))
 		ret = tcp_sendmsg_locked(sk, msg, size);
 	else
 		ret = do_sendmsg(conn, sk, msg);

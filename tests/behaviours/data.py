@@ -132,6 +132,32 @@ def nothing() -> None:
 
 
 @behaviour
+def nothing_is_asked_for() -> None:
+    """recv() of no bytes, which Python's own leaves out: it waits for some, and leaves them."""
+    a, b = pair()
+    buffer = ctypes.create_string_buffer(8)
+    say(c("recv", b.fileno(), buffer, 0, socket.MSG_DONTWAIT), c("read", b.fileno(), buffer, 0))
+    a.sendall(b"xyz")
+    arrived(b, 3)
+    say(c("recv", b.fileno(), buffer, 0, 0), c("recv", b.fileno(), buffer, 0, socket.MSG_DONTWAIT))
+    say(c("recv", b.fileno(), buffer, 0, socket.MSG_PEEK | socket.MSG_WAITALL), b.recv(3))
+    later = threading.Timer(0.2, a.sendall, [b"late"])
+    later.start()
+    say(c("recv", b.fileno(), buffer, 0, 0), b.recv(4))
+    later.join()
+    a.shutdown(socket.SHUT_WR)
+    say(c("recv", b.fileno(), buffer, 0, 0), b.recv(1))
+
+
+@behaviour
+def fast_open_when_connected() -> None:
+    a, b = pair()
+    say(outcome(a.send, b"more", socket.MSG_FASTOPEN), outcome(b.recv, 4, socket.MSG_DONTWAIT))
+    a.sendall(b"goes on")
+    say(b.recv(7))
+
+
+@behaviour
 def bad_memory() -> None:
     a, b = pair()
     a.sendall(b"good")

@@ -11,7 +11,9 @@ from typing import Any
 
 from tools import (
     NEVER,
+    SOON,
     arrived,
+    asleep,
     behaviour,
     c,
     connect,
@@ -231,6 +233,15 @@ def disconnect_and_reconnect() -> None:
     warm(a, b)
     a.sendall(b"again")
     say(exactly(b, 5))
+
+
+@behaviour
+def disconnect_under_a_reader() -> None:
+    a, b = pair()
+    reader, got = asleep(a.recv, 10)
+    say(c("connect", a.fileno(), bytes(16), 16))
+    reader.join(SOON)
+    say(got, outcome(a.recv, 10), outcome(b.recv, 10))
 
 
 @behaviour
