@@ -407,10 +407,15 @@ void xway_conn_event(struct xway_conn *conn)
 			   gen != conn->rx.notified_gen)) {
 			conn->rx.notified = prod;
 			conn->rx.notified_gen = gen;
-			if (xway_conn_taken(conn, sk))
+			if (xway_conn_taken(conn, sk)) {
 				xway_conn_return(conn, XWAY_R_KERNEL);
-			else
+			} else if (!sock_flag(sk, SOCK_FASYNC) ||
+				   xway_rx_readable(conn, sk, true)) {
+				/* A signal needs a reason: what was read without
+				 * an event is none. Others wake, to ask anew.
+				 */
 				conn->data_ready(sk);
+			}
 		}
 		if (sk) {
 			/* sk_socket stays while its callback lock is held. */

@@ -10,7 +10,8 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tools import (
@@ -200,28 +201,55 @@ def epoll_exclusive() -> None:
     say(any([len(epoll.poll(SOON / 5)) for epoll in epolls]), b.recv(1))  # one at least
 
 
+IO_SIGNAL = signal.SIGRTMIN + 3
+
+
+def no_more_signals(seconds: float = 0.02) -> None:
+    """Take those that are there, until none comes for so long."""
+    while signal.sigtimedwait([IO_SIGNAL], seconds):
+        pass
+
+
+@contextmanager
+def signalled(sock: socket.socket) -> Iterator[None]:
+    """Have IO_SIGNAL, which waits to be taken, for what happens to a socket meanwhile."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [IO_SIGNAL])
+    fcntl.fcntl(sock, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(sock, F_SETSIG, IO_SIGNAL)
+    fcntl.ioctl(sock, FIOASYNC, array.array("i", [1]))
+    no_more_signals()
+    yield
+    no_more_signals()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [IO_SIGNAL])
+
+
+def say_signal() -> None:
+    """Tell what the next signal is for."""
+    got = signal.sigtimedwait([IO_SIGNAL], SOON)
+    say(got is not None and (got.si_signo == IO_SIGNAL, got.si_code, names(got.si_band)))
+
+
 @behaviour
 def signal_driven() -> None:
     a, b = pair()
     time.sleep(NEVER)  # for acknowledgements
-    number = signal.SIGRTMIN + 3
-    signal.pthread_sigmask(signal.SIG_BLOCK, [number])
-    fcntl.fcntl(b, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(b, F_SETSIG, number)
-    fcntl.ioctl(b, FIOASYNC, array.array("i", [1]))
-    while signal.sigtimedwait([number], 0.02):
-        pass
-    for _ in range(3):  # each arrival is told, whether the one before has been read or not
-        a.sendall(b"x")
-        got = signal.sigtimedwait([number], SOON)
-        say(got is not None and (got.si_signo == number, got.si_code, names(got.si_band)))
-    say(b.recv(3))
-    a.close()
-    got = signal.sigtimedwait([number], SOON)
-    say(got is not None and (got.si_code, names(got.si_band)))
-    while signal.sigtimedwait([number], 0.02):
-        pass
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+    with signalled(b):
+        for _ in range(3):  # each arrival is told, whether the one before has been read or not
+            a.sendall(b"x")
+            say_signal()
+        say(b.recv(3))
+        a.close()
+        say_signal()
+
+
+@behaviour
+def signal_driven_writing() -> None:
+    a, b = pair()
+    with signalled(a):
+        count = fill(a)
+        no_more_signals(0.1)
+        say(len(exactly(b, count)) == count)
+        say_signal()
 
 
 @behaviour
