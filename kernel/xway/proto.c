@@ -104,8 +104,9 @@ void xway_proto_give_ops(struct sock *sk)
 /*
  * accept() grafts the socket and then releases the child's lock, before there
  * is a descriptor: nobody can have loaded sock->ops for a call yet. Who asks for
- * signals (O_ASYNC), and most users inside the kernel that take a socket over,
- * release it, too: nobody else tells us, and no event may be asked for.
+ * signals (O_ASYNC), attaches a filter, and most users inside the kernel that
+ * take a socket over, release it, too: nobody else tells us, and no event may be
+ * asked for.
  */
 static void xway_release_cb(struct sock *sk)
 {
@@ -115,10 +116,14 @@ static void xway_release_cb(struct sock *sk)
 		xway_proto_take_ops(sk);
 	rcu_read_lock();
 	conn = xway_switch_conn_rcu(sk);
-	if (conn && unlikely(xway_conn_taken(conn, sk)))
-		xway_conn_return(conn, XWAY_R_KERNEL);
-	if (conn && unlikely(sock_flag(sk, SOCK_FASYNC)))
-		xway_rx_arm_next(conn);
+	if (conn) {
+		if (unlikely(xway_conn_taken(conn, sk)))
+			xway_conn_return(conn, XWAY_R_KERNEL);
+		if (unlikely(rcu_access_pointer(sk->sk_filter)))
+			xway_conn_return(conn, XWAY_R_FILTER);
+		if (unlikely(sock_flag(sk, SOCK_FASYNC)))
+			xway_rx_arm_next(conn);
+	}
 	rcu_read_unlock();
 	xway_base_of(sk)->release_cb(sk);
 }

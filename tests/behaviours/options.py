@@ -17,6 +17,7 @@ from tools import (
     SO_ATTACH_FILTER,
     SO_BUSY_POLL,
     SO_COOKIE,
+    SO_DETACH_FILTER,
     SO_TIMESTAMP,
     SOON,
     TCP_FASTOPEN_CONNECT,
@@ -337,13 +338,29 @@ def time_stamps() -> None:
     say(data, [(level, kind) for level, kind, _ in control], flags)
 
 
+def attach_filter(sock: socket.socket, count: int) -> None:
+    """Have `count` bytes of every packet pass."""
+    code = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, count), 8)
+    sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HxxxxxxQ", 1, ctypes.addressof(code)))
+
+
 @behaviour
 def filter_that_passes() -> None:
     a, b = pair()
-    code = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0xFFFFFFFF), 8)
-    b.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HxxxxxxQ", 1, ctypes.addressof(code)))
+    attach_filter(b, 0xFFFFFFFF)
     a.sendall(b"passes")
     say(exactly(b, 6))
+
+
+@behaviour
+def filter_that_drops() -> None:
+    a, b = pair()
+    attach_filter(b, 0)
+    time.sleep(0.2)
+    a.sendall(b"not yet")
+    say(silent(b))
+    b.setsockopt(socket.SOL_SOCKET, SO_DETACH_FILTER, 0)
+    say(exactly(b, 7))
 
 
 @behaviour

@@ -21,6 +21,8 @@ LEAVES = {
     "end_before_accept": "not held",
     "fast_open": "fast-open",
     "fast_open_connect": "not held",
+    "filter_that_drops": "ring, socket-filter",
+    "filter_that_passes": "ring, socket-filter",
     "listener_queue_size": "not held",
     "low_water_mark": "ring, socket-option",
     "many_messages_on_the_way_back": "ring, socket-option",
