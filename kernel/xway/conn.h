@@ -212,6 +212,17 @@ static inline bool xway_conn_taken(const struct xway_conn *conn,
 	return READ_ONCE(sk->sk_data_ready) != conn->data_ready;
 }
 
+/* Tell a user inside the kernel that has taken the socket: TCP has bytes. */
+static inline void xway_conn_tell_taker(const struct xway_conn *conn,
+					struct sock *sk)
+{
+	if (!xway_conn_taken(conn, sk))
+		return;
+	local_bh_disable();
+	sk->sk_data_ready(sk);
+	local_bh_enable();
+}
+
 /* Helper and cleaner. A connection's work may wait for its socket's user, whose
  * page faults may never end; links have a queue of their own.
  */

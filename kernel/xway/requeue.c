@@ -197,10 +197,6 @@ int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 
 	rx->ring_bytes += total;
 	xway_rx_discard(conn);
-	if (xway_conn_taken(conn, sk)) {
-		local_bh_disable();
-		sk->sk_data_ready(sk);
-		local_bh_enable();
-	}
+	xway_conn_tell_taker(conn, sk);
 	return 0;
 }

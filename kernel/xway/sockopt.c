@@ -305,16 +305,19 @@ int xway_peek_len(struct socket *sock)
 	return n;
 }
 
-/* A later user inside the kernel that reads past recvmsg must not attach. */
+/*
+ * A user inside the kernel that reads past recvmsg: nothing is there until the
+ * socket is TCP's own again. Then it is told: xway_switch_detach().
+ */
 int xway_read_sock(struct sock *sk, read_descriptor_t *desc,
 		   sk_read_actor_t actor)
 {
-	return -EBUSY;
+	return -EAGAIN;
 }
 
 int xway_read_skb(struct sock *sk, skb_read_actor_t actor)
 {
-	return -EBUSY;
+	return -EAGAIN;
 }
 
 /* TCP is silent below the low-water mark, and the ring with it: stay on TCP. */
