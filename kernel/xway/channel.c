@@ -190,7 +190,8 @@ static bool chan_begin(struct xway_conn *conn)
 	WRITE_ONCE(conn->state, XWAY_CONN_OPENING);
 	/* Pairs with the atomic set_bit() of whoever returns or detaches */
 	smp_mb();
-	if (!(READ_ONCE(conn->flags) & (BIT(XWAY_F_RETURN) | BIT(XWAY_F_GONE))))
+	if (!(READ_ONCE(conn->flags) & (BIT(XWAY_F_RETURN) | BIT(XWAY_F_GONE) |
+					BIT(XWAY_F_BAD))))
 		return true;
 	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
 	xway_conn_queue(conn);
