@@ -330,6 +330,19 @@ def urgent() -> None:
 
 
 @behaviour
+def urgent_behind_unread_bytes() -> None:
+    a, b = pair()
+    before, after = pattern(9000), b"after it"
+    a.sendall(before)
+    arrived(b, 9000)
+    say(a.send(b"U", socket.MSG_OOB), polled(b, "PRI"))
+    a.sendall(after)
+    say(queued(b, SIOCATMARK), exactly(b, 4000) == before[:4000], queued(b, SIOCATMARK))
+    say(b.recv(9000, socket.MSG_PEEK) == before[4000:], b.recv(9000) == before[4000:])
+    say(queued(b, SIOCATMARK), b.recv(1, socket.MSG_OOB), exactly(b, len(after)), queued(b, SIOCATMARK))
+
+
+@behaviour
 def urgent_inline() -> None:
     a, b = pair()
     b.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)

@@ -19,10 +19,12 @@ from tools import (
     SO_COOKIE,
     SO_DETACH_FILTER,
     SO_TIMESTAMP,
+    SO_TIMESTAMPING,
     SOON,
     TCP_FASTOPEN_CONNECT,
     TCP_INQ,
     TCP_REPAIR,
+    TCP_REPAIR_QUEUE,
     TCP_SAVE_SYN,
     TCP_SAVED_SYN,
     TCP_ULP,
@@ -338,6 +340,25 @@ def time_stamps() -> None:
     say(data, [(level, kind) for level, kind, _ in control], flags)
 
 
+@behaviour
+def time_stamps_of_what_was_sent() -> None:
+    a, b = pair()
+    # By the software and on acknowledgement, numbered by byte, without the bytes.
+    flags = 1 << 1 | 1 << 9 | 1 << 4 | 1 << 7 | 1 << 11
+    say(outcome(a.setsockopt, socket.SOL_SOCKET, SO_TIMESTAMPING, flags))
+    for count in (100, 50):
+        a.sendall(b"t" * count)
+        say(exactly(b, count) == b"t" * count)
+        told: list[tuple[int, int]] = []
+        while len(told) < 2:
+            say(polled(a, "ERR"))
+            _, control, _, _ = a.recvmsg(10, 300, socket.MSG_ERRQUEUE)
+            error = next(data for level, _, data in control if level == socket.IPPROTO_IP)
+            _, origin, _, _, _, kind, number = struct.unpack_from("IBBBBII", error)
+            told.append((kind, number))
+        say(origin, sorted(told))
+
+
 def attach_filter(sock: socket.socket, count: int) -> None:
     """Have `count` bytes of every packet pass."""
     code = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, count), 8)
@@ -393,6 +414,46 @@ def upper_layer() -> None:
 
 
 @behaviour
+def upper_layer_over_unread_bytes() -> None:
+    a, b = pair()
+    a.sendall(b"unread")
+    arrived(b, 6)
+    say(outcome(b.setsockopt, socket.IPPROTO_TCP, TCP_ULP, b"tls") in (None, "ENOENT"))
+    a.sendall(b", plain")
+    say(exactly(b, 13), outcome(b.recv, 1, socket.MSG_DONTWAIT))
+
+
+@behaviour
+def repair_over_unread_bytes() -> None:
+    """What a check-pointing program sees of the queue that it would save."""
+    a, b = pair()
+    a.sendall(b"unread")
+    arrived(b, 6)
+    say(outcome(b.setsockopt, socket.IPPROTO_TCP, TCP_REPAIR, 1))
+    say(outcome(b.setsockopt, socket.IPPROTO_TCP, TCP_REPAIR_QUEUE, 1))
+    say(outcome(b.recv, 10, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+    say(outcome(b.setsockopt, socket.IPPROTO_TCP, TCP_REPAIR, 0), outcome(b.recv, 10))
+    a.sendall(b"on")
+    say(exactly(b, 2))
+
+
+@behaviour
+def one_port_for_many() -> None:
+    """SO_REUSEPORT: each connection comes to one of the listeners."""
+    reuse = (socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    listeners = [listen(socket.AF_INET, reuse)]
+    listeners.append(listen(socket.AF_INET, reuse, port=place(listeners[0])[1]))
+    for _ in range(8):
+        a = connect(listeners[0])
+        ready = [listener for listener in listeners if not silent(listener)]
+        b = keep(ready[0].accept()[0])
+        warm(a, b)
+        a.sendall(b"mine")
+        assert exactly(b, 4) == b"mine"
+    say("all served")
+
+
+@behaviour
 def saved_syn() -> None:
     listener = listen(socket.AF_INET, (socket.IPPROTO_TCP, TCP_SAVE_SYN, 1))
     _, b = pair(listener=listener)
@@ -420,6 +481,10 @@ def fast_open() -> None:
         say(exactly(b, 6))
         b.sendall(b"answer")
         say(exactly(a, 6))
+    for _ in range(20):
+        a.sendall(b"there" * 500)
+        b.sendall(exactly(b, 2500)[::-1])
+        assert exactly(a, 2500) == b"ereht" * 500
 
 
 @behaviour

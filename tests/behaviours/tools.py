@@ -24,9 +24,9 @@ TRANSLATED = {socket.AF_INET: "127.7.0.3", socket.AF_INET6: "fd77::7:3"}
 SOON = 5.0  # seconds in which what must come has come
 NEVER = 0.15  # seconds in which what must not come has not
 
-SO_PEEK_OFF, SO_BUSY_POLL, SO_ZEROCOPY, SO_COOKIE, SO_TIMESTAMP = 42, 46, 60, 57, 29
+SO_PEEK_OFF, SO_BUSY_POLL, SO_ZEROCOPY, SO_COOKIE, SO_TIMESTAMP, SO_TIMESTAMPING = 42, 46, 60, 57, 29, 37
 SO_ATTACH_FILTER, SO_DETACH_FILTER = 26, 27
-TCP_ZEROCOPY_RECEIVE = 35
+TCP_ZEROCOPY_RECEIVE, TCP_REPAIR_QUEUE = 35, 20
 TCP_REPAIR, TCP_ULP, TCP_SAVE_SYN, TCP_SAVED_SYN, TCP_INQ, TCP_FASTOPEN_CONNECT = 19, 31, 27, 28, 36, 30
 MSG_ZEROCOPY = 0x4000000
 SIOCOUTQ, SIOCOUTQNSD, SIOCATMARK, FIOASYNC = 0x5411, 0x894B, 0x8905, 0x5452
@@ -86,11 +86,13 @@ def keep(sock: socket.socket) -> socket.socket:
     return sock
 
 
-def listen(family: socket.AddressFamily = socket.AF_INET, *options: tuple[int, int, int]) -> socket.socket:
+def listen(
+    family: socket.AddressFamily = socket.AF_INET, *options: tuple[int, int, int], port: int = 0
+) -> socket.socket:
     listener = keep(socket.socket(family))
     for option in options:
         listener.setsockopt(*option)
-    listener.bind((HOSTS[family], 0))
+    listener.bind((HOSTS[family], port))
     listener.listen(16)
     return listener
 

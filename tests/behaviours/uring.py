@@ -29,7 +29,7 @@ from tools import (
 # linux/io_uring.h
 SETUP, ENTER = 425, 426
 OFF_SQ_RING, OFF_CQ_RING, OFF_SQES = 0, 0x8000000, 0x10000000
-ENTER_GETEVENTS = 1
+ENTER_GETEVENTS, ENTER_SQ_WAKEUP, SETUP_SQPOLL = 1, 2, 2
 POLL_ADD, SENDMSG, RECVMSG, ACCEPT, ASYNC_CANCEL = 6, 9, 10, 13, 14
 READ, WRITE, SEND, RECV, SPLICE, PROVIDE_BUFFERS, SEND_ZC = 22, 23, 26, 27, 30, 31, 47
 LINK, ASYNC, BUFFER_SELECT = 1 << 2, 1 << 4, 1 << 5
@@ -55,10 +55,12 @@ class Done:
 
 
 class Uring:
-    """A ring of requests and one of completions, without a thread of the kernel's."""
+    """A ring of requests and one of completions; flags: io_uring_params.flags."""
 
-    def __init__(self) -> None:
+    def __init__(self, flags: int = 0) -> None:
         params = ctypes.create_string_buffer(120)
+        struct.pack_into("I", params, 8, flags)
+        self._wake = ENTER_SQ_WAKEUP if flags & SETUP_SQPOLL else 0
         self._fd = libc.syscall(SETUP, ENTRIES, params)
         assert self._fd >= 0, errno.errorcode[ctypes.get_errno()]
         fields = struct.unpack_from("10I", params, 40)  # sq_off
@@ -110,7 +112,7 @@ class Uring:
         self._asked += 1
         if flags & LINK:
             return
-        done = libc.syscall(ENTER, self._fd, self._asked, 0, 0, None, 0)
+        done = libc.syscall(ENTER, self._fd, self._asked, 0, self._wake, None, 0)
         assert done == self._asked, errno.errorcode[ctypes.get_errno()]
         self._asked = 0
 
@@ -156,20 +158,37 @@ def tell(got: list[Done]) -> None:
     say(", ".join(map(str, got)))
 
 
+def receive_what_is_sent(ring: Uring, a: socket.socket, b: socket.socket) -> ctypes.Array:
+    """Ask for bytes before there are any, then send them; return where they came to."""
+    memory = ctypes.create_string_buffer(100)
+    ring.ask(1, RECV, b.fileno(), memory)
+    tell(ring.answers(1, 0.1))
+    ring.ask(2, SEND, a.fileno(), text(b"hello"))
+    tell(ring.answers(2))
+    say(memory.raw[:5])
+    return memory
+
+
 @behaviour
 def uring_send_and_receive() -> None:
     a, b = pair()
     with Uring() as ring:
-        memory = ctypes.create_string_buffer(100)
-        ring.ask(1, RECV, b.fileno(), memory)
-        tell(ring.answers(1, 0.1))
-        ring.ask(2, SEND, a.fileno(), text(b"hello"))
-        tell(ring.answers(2))
-        say(memory.raw[:5])
+        memory = receive_what_is_sent(ring, a, b)
         ring.ask(3, WRITE, a.fileno(), text(b"written"))
         ring.ask(4, READ, b.fileno(), memory)
         tell(ring.answers(2))
         say(memory.raw[:7])
+
+
+@behaviour
+def uring_by_its_thread() -> None:
+    """A thread of the kernel's takes the requests."""
+    a, b = pair()
+    with Uring(SETUP_SQPOLL) as ring:
+        memory = receive_what_is_sent(ring, a, b)
+        ring.ask(3, RECV, b.fileno(), memory)
+        a.close()
+        tell(ring.answers(1))
 
 
 @behaviour

@@ -24,6 +24,7 @@ from tools import (
     asleep,
     behaviour,
     c,
+    connect,
     exactly,
     fill,
     keep,
@@ -34,9 +35,11 @@ from tools import (
     outcome,
     pair,
     pattern,
+    place,
     polled,
     say,
     silent,
+    warm,
 )
 
 
@@ -253,6 +256,24 @@ def signal_driven_writing() -> None:
 
 
 @behaviour
+def connect_interrupted() -> None:
+    """The listener's queue is full; the call ends, the connection is made later."""
+    listener = listen()
+    listener.listen(0)
+    first = connect(listener)
+    a = keep(socket.socket())
+    host, port = place(listener)
+    address = struct.pack("=H", socket.AF_INET) + struct.pack("!H4s8x", port, socket.inet_aton(host))
+    say(interrupted(False, lambda: c("connect", a.fileno(), address, 16)))
+    say(names(mask(a)))
+    warm(first, keep(listener.accept()[0]))
+    say(polled(a, "OUT"), a.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+    b = keep(listener.accept()[0])
+    warm(a, b)
+    say(c("connect", a.fileno(), address, 16))
+
+
+@behaviour
 def non_blocking() -> None:
     a, b = pair()
     b.setblocking(False)
@@ -262,7 +283,9 @@ def non_blocking() -> None:
     say(outcome(b.recv, 1), outcome(b.recv, 1))
     a.setblocking(False)
     count = fill(a)
-    say(outcome(a.send, b"x"), len(exactly(b, count)) == count, outcome(a.send, b"x"))
+    say(outcome(a.send, b"x"), len(exactly(b, count)) == count)
+    polled(a, "OUT")  # TCP's room comes by an acknowledgement
+    say(outcome(a.send, b"x"))
 
 
 @behaviour
