@@ -215,6 +215,19 @@ static void flow_free(struct flow *f)
 	free(f->want);
 }
 
+/* What a thread returns that has come to its end: one that the kernel killed returns NULL. */
+#define WHOLE ((void *)&opt)
+
+static void join(pthread_t thread)
+{
+	void *result = NULL;
+
+	if (pthread_join(thread, &result) || result != WHOLE) {
+		fprintf(stderr, "stream: a thread did not come to its end\n");
+		__atomic_add_fetch(&failures, 1, __ATOMIC_RELAXED);
+	}
+}
+
 static void *sender(void *arg)
 {
 	struct end e = *(struct end *)arg;
@@ -227,7 +240,7 @@ static void *sender(void *arg)
 		while (send_some(&e, &f, 0) >= 0)
 			;
 	flow_free(&f);
-	return NULL;
+	return WHOLE;
 }
 
 static void run_block(struct end *e)
@@ -245,7 +258,7 @@ static void run_block(struct end *e)
 		while (recv_some(e, &f, 0) >= 0)
 			;
 	flow_free(&f);
-	pthread_join(thread, NULL);
+	join(thread);
 }
 
 static void run_events(struct end *e)
@@ -325,7 +338,7 @@ static void *run(void *arg)
 	}
 	close(e->fd);
 	free(e);
-	return NULL;
+	return WHOLE;
 }
 
 static int ends(const char *host, const char *port, int active)
@@ -366,7 +379,7 @@ static int ends(const char *host, const char *port, int active)
 			}
 		}
 		for (j = 0; j < opt.at_once; j++)
-			pthread_join(threads[j], NULL);
+			join(threads[j]);
 	}
 	if (listener >= 0)
 		close(listener);

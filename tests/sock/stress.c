@@ -167,7 +167,7 @@ static void *watch(void *arg)
 static void *run_thread(void *half)
 {
 	run_half(half);
-	return NULL;
+	return half;
 }
 
 static void on_signal(int number)
@@ -260,6 +260,9 @@ static struct plan plan_of(uint64_t key)
 		p.size[i] = (w >> 8) % (max + 1);
 		p.ending[i] = (w >> 4) % 16 < 11 ? GRACEFUL : (w >> 4) % 16 < 14 ? CLOSE : RESET;
 	}
+	/* If neither end read on, both might wait for room for ever. */
+	if (p.ending[1] != GRACEFUL)
+		p.ending[0] = GRACEFUL;
 	return p;
 }
 
@@ -286,8 +289,12 @@ static void run_end(struct end *e)
 	} else if (pthread_create(&thread, NULL, run_thread, &tx)) {
 		complain(&tx, "no thread", errno);
 	} else {
+		void *done = NULL;
+
 		run_half(&rx);
-		pthread_join(thread, NULL);
+		/* One that the kernel killed, as after an oops, returns NULL. */
+		if (pthread_join(thread, &done) || done != &tx)
+			complain(&tx, "the sending thread died", 0);
 	}
 	set_watched(NULL);
 	if (e->plan.ending[e->active] == RESET)
