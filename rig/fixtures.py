@@ -109,12 +109,13 @@ def run(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
     """Run a test, again if the emulator failed; to be returned by pytest_runtest_protocol."""
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     for last in (False, False, True):
-        Pool.emulator_failed = False
+        Pool.last_words.clear()
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
-        if last or not (Pool.emulator_failed and any(report.failed for report in reports)):
+        if last or not (Pool.last_words and any(report.failed for report in reports)):
             break
         Pool.repeated.append(item.nodeid)
-        print(f"\nrig: the emulator has failed, again: {item.nodeid}", file=sys.stderr)
+        text = "\n".join(Pool.last_words)
+        print(f"\nrig: the emulator has failed, again: {item.nodeid}\n{text}", file=sys.stderr)
         item._initrequest()  # type: ignore[attr-defined]
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
@@ -131,7 +132,7 @@ def summary(write: Callable[[str], None]) -> None:
 class Pool:
     """Rigs of this test run: one plain VM and one Xen at a time, kept until another is asked for."""
 
-    emulator_failed = False  # during the test that runs
+    last_words: ClassVar[list[str]] = []  # of the emulator, if it has failed during the test that runs
     repeated: ClassVar[list[str]] = []  # the tests that were run again because of that
 
     def __init__(self, use: str = "") -> None:
@@ -170,8 +171,7 @@ class Pool:
         rig = self._rigs.pop(plain, None)
         if rig:
             if rig.emulator_failed:
-                Pool.emulator_failed = True
-                print("\n".join(kernellog.gist(rig.output())), file=sys.stderr)
+                Pool.last_words += kernellog.gist(rig.output())
             rig.down()
 
 
@@ -198,6 +198,20 @@ def guest(machine: Machine) -> Guest:
     return machine.guest("g1")
 
 
+def _around(rig: Machine, trouble: list[str]) -> list[str]:
+    """Return what follows the first line of trouble in each domain's log: the call trace, most often."""
+    first: dict[str, str] = {}
+    for line in trouble:
+        name, _, text = line.partition(": ")
+        first.setdefault(name, text)
+    told = []
+    for name, text in first.items():
+        if name in rig.domains:
+            log = rig.log(name)
+            told += [f"{name} log: {line}" for line in kernellog.gist(log[max(log.find(text), 0) :], most=60)]
+    return told
+
+
 @pytest.fixture(autouse=True)
 def check_kernel_logs(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test in which a kernel complained."""
@@ -214,5 +228,6 @@ def check_kernel_logs(request: pytest.FixtureRequest) -> Iterator[None]:
     allowed = [re.compile(str(mark.args[0])) for mark in request.node.iter_markers("allow_log")]
     trouble = [line for line in rig.check_logs() if not any(one.search(line) for one in allowed)]
     if trouble:
+        around = _around(rig, trouble)
         pool.drop(rig.config.plain)
-        pytest.fail("kernel logs have trouble:\n" + "\n".join(trouble), pytrace=False)
+        pytest.fail("kernel logs have trouble:\n" + "\n".join(trouble + around), pytrace=False)
