@@ -36,7 +36,7 @@ def test_telnet(way: Way) -> None:
     way.serve("inetutils-inetd -d /tmp/t/inetd.conf", 2323)
     with way.carries(40_000):
         said = way.get(
-            f"(sleep 3; echo 'seq -w 1 9999'; sleep 8; echo exit; sleep 2) | telnet {way.host} 2323 || true"
+            f"(sleep 3; echo 'seq -w 1 9999'; sleep 20; echo exit; sleep 2) | telnet {way.host} 2323 || true"
         )
     assert [line for line in said.splitlines() if line.strip().isdigit()][-1].strip() == "9999"
 
