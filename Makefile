@@ -2,7 +2,7 @@
 #
 #   make              build the module for the rig's kernels, xwayd and xway
 #   make demo         boot a real Xen and compare the ways between two guests
-#   make bench        everything that is measured, by both clocks
+#   make bench        everything that is measured, by both clocks; bench-quick: less of it
 #   make check        all tests; or a part: check-unit check-tools check-debug check-stress
 #                     check-style check-plain check-xen
 #   make compat       programs as Debian ships them, between two guests, and other people's
@@ -57,13 +57,16 @@ check-plain: packages
 check-xen: packages
 	$(PYTEST) tests/xen
 
-bench: packages
+bench: EXTENT := --full
+bench-quick: EXTENT := --quick
+
+bench bench-quick: packages
 	mkdir -p build/bench
 	$(CC) -std=gnu11 -O2 -g -Ikernel/xway -o build/bench/native bench/native.c -pthread
 	for size in 64 2048 65536; do build/bench/native $$size 300 || exit 1; done >build/bench/native.json
 	cat build/bench/native.json
-	bench/demo --full --no-apps --clock instructions --out build/bench/instructions
-	bench/demo --full --out build/bench/wall
+	bench/demo $(EXTENT) --no-apps --clock instructions --out build/bench/instructions
+	bench/demo $(EXTENT) --out build/bench/wall
 
 compat: packages
 	$(PYTEST) tests/programs tests/suites
@@ -75,4 +78,4 @@ clean:
 	rm -rf build
 
 .PHONY: all packages demo check check-unit check-tools check-debug check-stress check-style
-.PHONY: check-plain check-xen bench compat deb clean
+.PHONY: check-plain check-xen bench bench-quick compat deb clean

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -17,6 +17,17 @@ ss -tnoimH | grep -A1 -v 'ESTAB.*:7700' | head -20; xway -j conn; xway stats; dm
 NETFRONT, XWAY = "netfront", "xway"
 
 T = TypeVar("T")
+
+
+def each(guests: Sequence[Guest], work: Callable[[Guest], T]) -> list[T]:
+    """Do something in all guests at once."""
+    with ThreadPoolExecutor(len(guests)) as pool:
+        return list(pool.map(work, guests))
+
+
+def go(guests: Sequence[Guest], way: str, slow: float = 1.0) -> None:
+    """Have connections between them that are made from now on go this way."""
+    each(guests, lambda guest: guest.run(["xway", "on" if way == XWAY else "off"], timeout=60 * slow))
 
 
 @dataclass(frozen=True)
@@ -64,14 +75,12 @@ class Pair:
 
     def both(self, work: Callable[[Guest], T]) -> tuple[T, T]:
         """Do something in both guests at once."""
-        with ThreadPoolExecutor(2) as pool:
-            client, server = pool.submit(work, self.client), pool.submit(work, self.server)
-            return client.result(), server.result()
+        client, server = each((self.client, self.server), work)
+        return client, server
 
     def go(self, way: str) -> None:
         """Have connections made from now on go this way."""
-        word = "on" if way == XWAY else "off"
-        self.both(lambda guest: guest.run(["xway", word], timeout=60 * self.slow))
+        go((self.client, self.server), way, self.slow)
 
     def bytes(self) -> tuple[Bytes, Bytes]:
         """Return what was counted in both guests until now."""
