@@ -32,10 +32,10 @@ class Plan:
     rr_ms: int
     warm_ms: int
 
-    def test(self, mode: str, size: int) -> list[str]:
-        """Return the words that tell the programs what to do."""
+    def test(self, mode: str, size: int, times: int = 1) -> list[str]:
+        """Return the words that tell the programs what to do, for so many times as long."""
         ms = self.stream_ms if mode == STREAM else self.rr_ms
-        return [mode, str(size), str(ms), str(self.warm_ms)]
+        return [mode, str(size), str(ms * times), str(self.warm_ms)]
 
 
 class Micro:
@@ -115,17 +115,17 @@ class Micro:
             self._pair.problem(f"{what}: rings carried bytes (g1 {client}, g2 {server})")
         return share
 
-    def run(self, path: str, mode: str, size: int) -> dict[str, str]:
-        """Run one test and return what xbench says of it."""
-        return self._xbench(path, self._plan.test(mode, size))
+    def run(self, path: str, mode: str, size: int, times: int = 1) -> dict[str, str]:
+        """Run one test, for so many times as long, and return what xbench says of it."""
+        return self._xbench(path, self._plan.test(mode, size, times))
 
     def _xbench(self, path: str, words: list[str]) -> dict[str, str]:
         place = ["tcp", self._pair.server.ip4, PORT] if path in (NETFRONT, XWAY) else [path]
         client = self._pair.client
         with ThreadPoolExecutor(1) as pool:
-            job = pool.submit(client.run, ["xbench", *place, *words], timeout=90 * self._pair.slow)
+            job = pool.submit(client.run, ["xbench", *place, *words], timeout=300 * self._pair.slow)
             try:
-                done = job.result(timeout=30 * self._pair.slow)
+                done = job.result(timeout=150 * self._pair.slow)
             except TimeoutError:  # look at it while it hangs
                 state = self._pair.state()
                 client.run("pkill -x xbench", check=False)

@@ -73,7 +73,7 @@ def linked(guest: Guest) -> bool:
     return any(p["peer"].startswith("xen:") and p["state"] == "up" for p in xway(guest, "peer"))
 
 
-def until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+def until(condition: Callable[[], bool], what: str, seconds: float = 240) -> None:
     """Wait for a condition; fail if it is not met in time."""
     end = time.monotonic() + seconds
     while not condition():
@@ -81,7 +81,7 @@ def until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None
         time.sleep(0.2)
 
 
-def settled(guest: Guest, seconds: float = 120) -> None:
+def settled(guest: Guest, seconds: float = 360) -> None:
     """Wait until no connection and no channel is left, and no page carries a ring."""
     end = time.monotonic() + seconds
     while True:
@@ -113,7 +113,7 @@ class Ends:
         *,
         passive: str = "block",
         active: str = "block",
-        timeout: float = 300.0,
+        timeout: float = 900.0,
         **options: int,
     ) -> None:
         """Run tests/sock/stream.c at both ends and fail if either does."""
@@ -124,7 +124,7 @@ class Ends:
         )
         try:
             self.passive.run(
-                f"for i in $(seq 200); do ss -Hltn sport = :{PORT} | grep -q . && exit 0; sleep 0.05; done;"
+                f"for i in $(seq 2000); do ss -Hltn sport = :{PORT} | grep -q . && exit 0; sleep 0.05; done;"
                 " exit 1"
             )
             self.active.run(

@@ -73,7 +73,7 @@ Transcript = dict[str, list[str]]
 
 def tell(guest: Guest, way: str, *names: str) -> tuple[Transcript, dict[str, str]]:
     """Return each behaviour's lines, and which way it went."""
-    done = guest.run(["python3", "-B", PROGRAM, way, *names], timeout=400)
+    done = guest.run(["python3", "-B", PROGRAM, way, *names], timeout=1000)
     bad = [line for line in done.stdout.splitlines() if re.search(r": (HUNG|FAILED)", line)]
     assert not bad, "\n".join(bad) + "\n" + done.stderr[-3000:]
     told: Transcript = {}

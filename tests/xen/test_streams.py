@@ -31,7 +31,7 @@ def test_both_directions_at_once(ends: Ends, machine: Machine, family: str, size
     choose(ends, family)
     size //= 1 if machine.config.type == "pv" else 4
     with traffic.measured(ends) as moved:
-        ends.stream(size=size, seed=os.getpid(), timeout=100 + size / MIB / 2)
+        ends.stream(size=size, seed=os.getpid(), timeout=900 + size / MIB)
     for end in (moved.active, moved.passive):
         assert end["tx_ring_bytes"] + end["tx_tcp_bytes"] >= size
     assert moved.ring_share() > 0.9, moved.seen()
@@ -53,7 +53,7 @@ def test_one_after_another_and_at_once(ends: Ends, machine: Machine) -> None:
     # On one emulated CPU two PVH guests need a fifth of a second for a connection and its channel.
     after, at_once = (1000, 500) if machine.config.type == "pv" else (100, 100)
     with traffic.measured(ends) as moved:
-        ends.stream(size=30000, conns=after, at_once=1, max=4000, settle=SETTLE, timeout=600)
+        ends.stream(size=30000, conns=after, at_once=1, max=4000, settle=SETTLE)
         ends.stream(
             passive="poll",
             active="epoll",
@@ -62,7 +62,6 @@ def test_one_after_another_and_at_once(ends: Ends, machine: Machine) -> None:
             at_once=at_once,
             max=4000,
             settle=SETTLE,
-            timeout=600,
         )
     assert moved.active["channels"] == moved.passive["channels"] == after + at_once, moved.seen()
 
@@ -80,7 +79,6 @@ def test_off_and_on_in_mid_stream(ends: Ends, machine: Machine) -> None:
             conns=8,
             at_once=4,
             pause=5,
-            timeout=600,
         )
 
 
