@@ -1,5 +1,7 @@
 """What a message costs must not grow: counts that hold on any machine, and instructions."""
 
+import os
+
 import pytest
 
 from bench import micro, programs
@@ -10,6 +12,7 @@ from rig.machine import Machine
 from tests import traffic
 
 SIZES = (1, 2048, 65536)
+ROUNDS = int(os.environ.get("XWAY_TEST_ROUNDS", "1"))  # of what only prints figures
 
 
 def prepared(machine: Machine, stream_ms: int, rr_ms: int) -> tuple[Pair, micro.Micro, Results]:
@@ -70,7 +73,7 @@ def test_busy_polling(machine: Machine) -> None:
     """Readers that look before they sleep, for who turns that on, need no events; figures are printed."""
     pair, test, results = prepared(machine, 1000, 1000)
     pair.go(XWAY)
-    for _ in range(3):
+    for _ in range(ROUNDS):
         for microseconds in (0, 3000, 50_000):
             # A socket has what holds when it is made, and one that is accepted what its listener has.
             pair.both(lambda guest, us=microseconds: guest.run(f"sysctl -qw net.core.busy_read={us}"))
