@@ -69,7 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Do it all; return the exit status."""
     if arguments.guests < 2:
         raise RigError(f"{arguments.guests} guests make no pair")
-    rig = machine.up(machine.Config(guests=arguments.guests, memory=256), "pairs", die_with_us=True)
+    config = machine.Config(guests=arguments.guests, memory=256, clock=arguments.clock)
+    rig = machine.up(config, "pairs", die_with_us=True)
     wrong = []
     try:
         guests = rig.guests
@@ -117,6 +118,12 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="default 3")
     parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="of each round, default 10")
+    parser.add_argument(
+        "--clock",
+        choices=("wall", "instructions"),
+        default="wall",
+        help="instructions: one guest instruction takes one nanosecond of guest time",
+    )
     arguments = parser.parse_args(words)
     try:
         return run(arguments)
