@@ -117,15 +117,15 @@ class Micro:
 
     def run(self, path: str, mode: str, size: int, times: int = 1) -> dict[str, str]:
         """Run one test, for so many times as long, and return what xbench says of it."""
-        return self._xbench(path, self._plan.test(mode, size, times))
+        return self._xbench(path, self._plan.test(mode, size, times), times)
 
-    def _xbench(self, path: str, words: list[str]) -> dict[str, str]:
+    def _xbench(self, path: str, words: list[str], times: int = 1) -> dict[str, str]:
         place = ["tcp", self._pair.server.ip4, PORT] if path in (NETFRONT, XWAY) else [path]
-        client = self._pair.client
+        client, slow = self._pair.client, self._pair.slow * times
         with ThreadPoolExecutor(1) as pool:
-            job = pool.submit(client.run, ["xbench", *place, *words], timeout=300 * self._pair.slow)
+            job = pool.submit(client.run, ["xbench", *place, *words], timeout=300 * slow)
             try:
-                done = job.result(timeout=150 * self._pair.slow)
+                done = job.result(timeout=150 * slow)
             except TimeoutError:  # look at it while it hangs
                 state = self._pair.state()
                 client.run("pkill -x xbench", check=False)

@@ -118,7 +118,7 @@ class Ends:
     ) -> None:
         """Run tests/sock/stream.c at both ends and fail if either does."""
         words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
-        words.append(f"--timeout={int(timeout / 2)}")
+        words.append(f"--timeout={min(300, int(timeout / 2))}")
         server = self.passive.start(
             f"ulimit -n 65536; exec {STREAM} listen {self.address} {PORT} --mode={passive} {' '.join(words)}"
         )

@@ -126,7 +126,7 @@ def test_module_unloads_while_connections_stay_open(local: Ends) -> None:
     """A reader asleep in recv() does not keep the module: its connection goes on over TCP."""
     guest = local.passive
     guest.write("/tmp/sleeper.py", SLEEPER)
-    program = guest.start("exec python3 /tmp/sleeper.py 6")
+    program = guest.start("exec python3 /tmp/sleeper.py 20")
     guest.run("for i in $(seq 1000); do xway -j conn | grep -q ring && exit 0; sleep 0.05; done; exit 1")
     guest.run("xway off --wait 5")
     guest.run("modprobe -r xway")

@@ -12,7 +12,7 @@ from rig.machine import Machine
 from tests import traffic
 
 SIZES = (1, 2048, 65536)
-ROUNDS = int(os.environ.get("XWAY_TEST_ROUNDS", "1"))  # of what only prints figures
+ROUNDS = int(os.environ.get("XWAY_TEST_ROUNDS", "1"))  # more than one for figures that are worth printing
 
 
 def prepared(machine: Machine, stream_ms: int, rr_ms: int) -> tuple[Pair, micro.Micro, Results]:
@@ -32,17 +32,18 @@ def packets(guest: Guest) -> int:
     return int(guest.read("/sys/class/net/eth0/statistics/tx_packets"))
 
 
-def counted(pair: Pair, test: micro.Micro, mode: str, size: int) -> tuple[dict[str, str], float, int]:
-    """Run a test by ring; return what xbench says of it, how many messages went, and how many events."""
+def counted(pair: Pair, test: micro.Micro, mode: str, size: int) -> tuple[dict[str, str], float, int, int]:
+    """Run a test by ring; return what xbench says of it, and how many messages, events and packets went."""
     guests = (pair.client, pair.server)
     for times in (1, 4, 16):  # a slow machine takes a while until a connection is on the ring
-        before = [traffic.counters(guest) for guest in guests]
+        before, packets_before = [traffic.counters(guest) for guest in guests], packets(pair.client)
         line = test.run(XWAY, mode, size, times)
         after = [traffic.counters(guest) for guest in guests]
         moved = [traffic.moved(*both) for both in zip(before, after, strict=True)]
         sent = int(line["sent"]) * (2 if mode == "rr" else 1)
         if sum(end["tx_ring_bytes"] for end in moved) > RING_SHARE * sent:
-            return line, sent / size, sum(end["events_sent"] for end in moved)
+            events = sum(end["events_sent"] for end in moved)
+            return line, sent / size, events, packets(pair.client) - packets_before
     raise AssertionError(f"of {sent} bytes too few went by ring: {moved}")
 
 
@@ -57,9 +58,7 @@ def test_events(machine: Machine) -> None:
         ("stream", 2048, 0.3),
         ("stream", 65536, 0.5),
     ):
-        sent = packets(pair.client)
-        _, messages, events = counted(pair, test, mode, size)
-        sent = packets(pair.client) - sent
+        _, messages, events, sent = counted(pair, test, mode, size)
         print(f"{mode} of {size}: {messages:.0f} messages, {events} events, {sent} packets")
         assert events < most * messages + 100
         # The rest are the rig's own, and those before the ring.
@@ -80,7 +79,7 @@ def test_busy_polling(machine: Machine) -> None:
             test.stop()
             test = micro.Micro(pair, micro.Plan(SIZES, 1, 1000, 1000, 150), results)
             for mode, size in (("rr", 1), ("stream", 2048)):
-                line, messages, events = counted(pair, test, mode, size)
+                line, messages, events, _ = counted(pair, test, mode, size)
                 figure, share = line[micro.FIGURE[mode]], events / messages
                 print(f"busy_read {microseconds}: {mode} of {size}: {figure}, {share:.3f} events a message")
                 # In three milliseconds a slow machine may not get round to the other end.

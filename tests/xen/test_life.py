@@ -72,7 +72,7 @@ def same(a, b, seconds: float) -> None:
 
 
 def test_xwayd_restarts_unnoticed(machine: Machine, ends: Ends) -> None:
-    a, b = talk(ends, 6)
+    a, b = talk(ends, 20)
     machine.dom0.run("pkill -x xwayd; sleep 0.5; setsid xwayd >/tmp/xwayd.again 2>&1 </dev/null &")
     same(a, b, 300)
     assert linked(ends.active) and linked(ends.passive)
