@@ -70,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.guests < 2:
         raise RigError(f"{arguments.guests} guests make no pair")
     config = machine.Config(guests=arguments.guests, memory=256, clock=arguments.clock)
+    slow = 20.0 if arguments.clock == "instructions" else 1.0
     rig = machine.up(config, "pairs", die_with_us=True)
     wrong = []
     try:
@@ -82,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         found: dict[tuple[str, int], list[float]] = {}
         for number in range(arguments.rounds):
             for way in (NETFRONT, XWAY):
-                go(guests, way)
+                go(guests, way, slow)
                 for pairs in ([every[0]], every):
                     netfront, ring, events = measure(guests, pairs, arguments.seconds)
                     figure = ring if way == XWAY else netfront
