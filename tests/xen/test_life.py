@@ -64,8 +64,8 @@ def talk(ends: Ends, seconds: float) -> tuple:
     return a, b
 
 
-def same(a, b, seconds: float) -> None:
-    one, two = a.wait(seconds), b.wait(seconds)
+def same(a, b) -> None:
+    one, two = a.wait(300), b.wait(300)
     _, sent1, got1 = one.stdout.split()
     _, sent2, got2 = two.stdout.split()
     assert sent1 == got2 and sent2 == got1, (one, two)
@@ -74,7 +74,7 @@ def same(a, b, seconds: float) -> None:
 def test_xwayd_restarts_unnoticed(machine: Machine, ends: Ends) -> None:
     a, b = talk(ends, 20)
     machine.dom0.run("pkill -x xwayd; sleep 0.5; setsid xwayd >/tmp/xwayd.again 2>&1 </dev/null &")
-    same(a, b, 300)
+    same(a, b)
     assert linked(ends.active) and linked(ends.passive)
     down = traffic.counters(ends.active)["links_down"]
     time.sleep(1)
@@ -85,7 +85,7 @@ def goes_on(dom0: Guest, ends: Ends, command: str, seconds: float) -> None:
     """An open connection outlives what is done to g1: it goes back to TCP and on. New ones have rings."""
     a, b = talk(ends, seconds)
     dom0.run(command, timeout=400)
-    same(a, b, 300)
+    same(a, b)
     until(lambda: linked(ends.active) and linked(ends.passive), "the links again")
     with traffic.measured(ends) as now:
         ends.stream(size=4 * MIB, settle=60000)
