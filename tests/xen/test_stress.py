@@ -45,10 +45,10 @@ def test_random_calls(ends: Ends, seed: int) -> None:
     said = passive.wait()
     assert done.status == said.status == 0, done.stderr + said.stderr + said.stdout
     told = json.loads(done.stdout)
-    assert told["failures"] == 0, told
+    assert told["failures"] == 0 and told["connections"] > SECONDS / 4, told
     for guest, was in zip(guests, before, strict=True):
         traffic.settled(guest)
         now = traffic.moved(was, traffic.counters(guest))
         assert now["violations"] == 0, now
-        # Many times as much where the machine is not slow
-        assert now["tx_ring_bytes"] > 200_000 and now["switched_to_tcp"] > 2, now
+        # Many times as much by ring where the machine is not slow
+        assert now["tx_ring_bytes"] > 4_000 * SECONDS and now["switched_to_tcp"] > SECONDS / 20, now
