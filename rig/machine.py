@@ -186,6 +186,18 @@ class Machine:
                 return guest.run(["dmesg"], connect_wait=3.0, timeout=20.0).stdout
         return self.console(name)
 
+    def seen_by_xen(self, name: str) -> str:
+        """Return what Xen knows of a guest that does not answer: does it run, where, and has it a network?"""
+        if self.config.plain or name == "dom0":
+            return ""
+        look = f"""xl list; xl vcpu-list; id=$(xl domid {name}) || exit 0
+            xenstore-ls -f /local/domain/0/backend/vif/$id | grep -w state
+            xenstore-ls -f /local/domain/$id/device | grep -w state
+            for i in 1 2 3; do /usr/lib/xen-*/bin/xenctx -a $id; sleep 1; done"""
+        with contextlib.suppress(RigError):
+            return self.dom0.run(look, check=False, connect_wait=2.0, timeout=30.0).stdout
+        return ""
+
     def check_logs(self) -> list[str]:
         """Return the lines of trouble in every domain's kernel log since the last check."""
         seen_file = self.folder / "log-seen.json"
@@ -199,6 +211,7 @@ class Machine:
             except RigError as error:
                 trouble.append(f"{name}: kernel log cannot be read: {error}")
                 trouble += [f"{name} console: {line}" for line in kernellog.gist(self.console(name))]
+                trouble += [f"xen: {line}" for line in self.seen_by_xen(name).splitlines()]
                 continue
             last = records[-1][0] if records else -1
             first = seen.get(name, -1) + 1
