@@ -40,10 +40,13 @@ class Background:
         return self._status
 
     def wait(self, timeout: float = 60.0) -> Result:
-        """Wait until it is over; CommandTimeout (and it runs on) after `timeout` seconds."""
+        """Wait until it is over; CommandTimeout (and it runs on) after `timeout` seconds.
+
+        The domain need not answer until then: it may be on the way to another host.
+        """
         waiter = f"while [ ! -s {self._folder}/status ]; do sleep 0.05; done"
         try:
-            self.guest.run(waiter, timeout=timeout)
+            self.guest.run(waiter, timeout=timeout, connect_wait=timeout)
         except CommandTimeout as error:
             raise CommandTimeout(
                 f"{self.guest.name}: still running after {timeout:g} s: {self.command}",

@@ -173,9 +173,10 @@ class Machine:
         """Return what a domain wrote to its console: all that a dead one leaves."""
         self.guest(name)
         if not self.config.plain and name != "dom0":
-            path = f"/var/log/xen/console/guest-{name}.log"
+            # What a guest writes after its migration is under the name that it arrives by.
+            look = f"cd /var/log/xen/console; ls -tr guest-{name}.log guest-{name}--*.log | xargs cat"
             with contextlib.suppress(RigError):
-                return self.dom0.run(["cat", path], connect_wait=2.0, timeout=20.0).stdout
+                return self.dom0.run(look, check=False, connect_wait=2.0, timeout=20.0).stdout
         return self.output()
 
     def log(self, name: str) -> str:
@@ -190,12 +191,14 @@ class Machine:
         """Return what Xen knows of a guest that does not answer: does it run, where, and has it a network?"""
         if self.config.plain or name == "dom0":
             return ""
+        ping = f"ping -c 2 -W 2 {self.guest(name).ip4}"
         look = f"""xl list; xl vcpu-list; id=$(xl domid {name}) || exit 0
             xenstore-ls -f /local/domain/0/backend/vif/$id | grep -w state
-            xenstore-ls -f /local/domain/$id/device | grep -w state
-            for i in 1 2 3; do /usr/lib/xen-*/bin/xenctx -a $id; sleep 1; done"""
+            xenstore-ls -f /local/domain/$id/device | grep -w state; xenstore-ls -f /local/domain/$id/data
+            for i in 1 2 3; do /usr/lib/xen-*/bin/xenctx -a $id; sleep 1; done
+            {ping}; echo and when it was paused and goes on:; xl pause {name}; xl unpause {name}; {ping}"""
         with contextlib.suppress(RigError):
-            return self.dom0.run(look, check=False, connect_wait=2.0, timeout=30.0).stdout
+            return self.dom0.run(look, check=False, connect_wait=2.0, timeout=60.0).stdout
         return ""
 
     def check_logs(self) -> list[str]:
