@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from bench.pair import NETFRONT, RING_SHARE, XWAY, Pair
 from bench.results import Metric, Results
@@ -28,6 +29,7 @@ class App(ABC):
 
     name: str
     metrics: tuple[Metric, ...]
+    mib = 0  # that a run copies, if it does
 
     def __init__(self, pair: Pair, quick: bool) -> None:
         self.pair = pair
@@ -43,15 +45,20 @@ class App(ABC):
     def run(self, client: Guest) -> dict[str, float]:
         """Run the client once; return the figures by the metrics' names."""
 
+    def serve_file(self, server: Guest) -> None:
+        """Make the file that the client copies."""
+        server.run(f"mkdir -p {FOLDER}/www; head -c {self.mib}M /dev/urandom >{FOLDER}/www/file")
+        server.run(f"chmod -R a+rX {FOLDER}/www")
+
     def client(self, words: list[str]) -> str:
         """Run a command of the client and return its output."""
         env = {"LC_ALL": "C", "HOME": "/root"}
         return self.pair.client.run(words, timeout=60 * self.pair.slow, env=env).stdout
 
-    def copied(self, words: list[str], mib: int) -> float:
-        """Run a command of the client that copies so much; return Mbit/s."""
+    def copied(self, words: list[str]) -> float:
+        """Run a command of the client that copies `mib`; return Mbit/s."""
         output = self.client(["xbench", "time", *words])
-        return mib * 8.388608 / float(json.loads(output.splitlines()[-1])["seconds"])
+        return self.mib * 8.388608 / float(json.loads(output.splitlines()[-1])["seconds"])
 
 
 def _find(pattern: str, text: str) -> str:
@@ -98,6 +105,7 @@ class Scp(App):
     """scp: encrypted copying of a file."""
 
     name = "scp"
+    mib = 8
     metrics = (
         Metric(
             "scp",
@@ -124,7 +132,7 @@ Subsystem sftp internal-sftp
         server.write(f"{FOLDER}/authorized_keys", client.read(f"{FOLDER}/key.pub"), mode=0o600)
         server.write(f"{FOLDER}/sshd_config", config)
         server.run(f"/usr/sbin/sshd -f {FOLDER}/sshd_config")
-        client.run(f"head -c 8M /dev/urandom >{FOLDER}/file")
+        client.run(f"head -c {self.mib}M /dev/urandom >{FOLDER}/file")
 
     def run(self, client: Guest) -> dict[str, float]:
         """Copy the file."""
@@ -133,7 +141,7 @@ Subsystem sftp internal-sftp
         words = ["scp", "-q", "-P", "2222"]
         for option in options:
             words += ["-o", option]
-        return {"scp": self.copied([*words, f"{FOLDER}/file", f"{self.host}:{FOLDER}/copy"], 8)}
+        return {"scp": self.copied([*words, f"{FOLDER}/file", f"{self.host}:{FOLDER}/copy"])}
 
 
 class Wget(App):
@@ -162,13 +170,13 @@ http {{
 }}
 """
         server.write(f"{FOLDER}/nginx.conf", config)
-        server.run(f"mkdir -p {FOLDER}/www; head -c {self.mib}M /dev/urandom >{FOLDER}/www/file")
-        server.run(f"chmod -R a+rX {FOLDER}/www; nginx -c {FOLDER}/nginx.conf")
+        self.serve_file(server)
+        server.run(f"nginx -c {FOLDER}/nginx.conf")
 
     def run(self, client: Guest) -> dict[str, float]:
         """Fetch the file."""
         words = ["wget", "-q", "-O", self.copy, f"http://{self.host}:8080/file"]
-        return {self.metrics[0].name: self.copied(words, self.mib)}
+        return {self.metrics[0].name: self.copied(words)}
 
 
 class LargeWget(Wget):
@@ -184,6 +192,7 @@ class Ftp(App):
     """curl from vsftpd."""
 
     name = "ftp"
+    mib = LargeWget.mib
     metrics = (Metric("ftp, 64 MiB", "Mbit/s", True, "curl -s of 64 MiB from vsftpd, tmpfs to tmpfs"),)
 
     def start(self, server: Guest, client: Guest) -> None:
@@ -200,23 +209,26 @@ seccomp_sandbox=NO
 ftp_username=daemon
 """
         server.write(f"{FOLDER}/vsftpd.conf", config)
+        self.serve_file(server)
         server.run(f"mkdir -p {FOLDER}/empty")
         server.start([f"{FOLDER}/vsftpd", f"{FOLDER}/vsftpd.conf"])
 
     def run(self, client: Guest) -> dict[str, float]:
         """Fetch the file."""
         words = ["curl", "-sSf", "-o", LargeWget.copy, f"ftp://{self.host}:2121/file"]
-        return {self.metrics[0].name: self.copied(words, LargeWget.mib)}
+        return {self.metrics[0].name: self.copied(words)}
 
 
 class Rsync(App):
     """rsync from its daemon."""
 
     name = "rsync"
+    mib = LargeWget.mib
     metrics = (Metric("rsync, 64 MiB", "Mbit/s", True, "rsync -W of 64 MiB from its daemon, tmpfs to tmpfs"),)
 
     def start(self, server: Guest, client: Guest) -> None:
         """Start the daemon."""
+        self.serve_file(server)
         server.write(f"{FOLDER}/rsyncd.conf", f"use chroot = no\n[www]\npath = {FOLDER}/www\n")
         server.run(f"rsync --daemon --port 8730 --config {FOLDER}/rsyncd.conf")
 
@@ -224,7 +236,7 @@ class Rsync(App):
         """Fetch the file."""
         client.run(f"rm -f {LargeWget.copy}")
         words = ["rsync", "-W", f"rsync://{self.host}:8730/www/file", LargeWget.copy]
-        return {self.metrics[0].name: self.copied(words, LargeWget.mib)}
+        return {self.metrics[0].name: self.copied(words)}
 
 
 class Redis(App):
@@ -255,7 +267,7 @@ class Pgbench(App):
     """pgbench against PostgreSQL."""
 
     name = "pgbench"
-    metrics = (
+    metrics: tuple[Metric, ...] = (
         Metric("pgbench", "transactions/s", True, "pgbench -c 1, scale 1, fsync off"),
         Metric("pgbench -S", "transactions/s", True, "pgbench -S -c 1, scale 1"),
     )
@@ -291,16 +303,63 @@ class Pgbench(App):
         return rates
 
 
+class Oltp(Pgbench):
+    """pgbench at several loads: rate, latency, and what a transaction costs the host."""
+
+    name = "pgbench at several loads"
+    levels = (1, 4, 16)
+    metrics = (
+        *Pgbench.metrics,
+        *(Metric(f"pgbench -N, {n} clients", "transactions/s", True, f"pgbench -N -c {n}") for n in levels),
+        *(Metric(f"p99, {n} clients", "ms", False, f"pgbench -N -c {n} -l") for n in levels),
+        *(Metric(f"CPU, {n} clients", "ms/transaction", False, "of all domains, xl list") for n in levels),
+        *(Metric(f"domain 0's, {n} clients", "ms/transaction", False, "xl list") for n in levels),
+    )
+
+    def _cpu(self) -> list[float]:
+        """Return seconds of CPU that domain 0 has used, and all domains."""
+        lines = self.pair.machine.dom0.run(["xl", "list"]).stdout.splitlines()[1:]
+        return [float(lines[0].split()[-1]), sum(float(line.split()[-1]) for line in lines)]
+
+    def run(self, client: Guest) -> dict[str, float]:
+        """Run the transactions of Pgbench, then each load."""
+        found = super().run(client)
+        for level in self.levels:
+            client.run(f"rm -f {FOLDER}/log.*")
+            words = ["pgbench", "-h", self.host, "-U", "postgres", "-n", "-N", "-c", str(level)]
+            before = self._cpu()
+            output = self.client([*words, "-T", "4", "-l", f"--log-prefix={FOLDER}/log", "postgres"])
+            dom0, every = (now - then for now, then in zip(self._cpu(), before, strict=True))
+            count = int(_find(r"actually processed: (\d+)", output))
+            took = sorted(
+                int(line.split()[2]) for line in client.run(f"cat {FOLDER}/log.*").stdout.splitlines()
+            )
+            found[f"pgbench -N, {level} clients"] = float(_find(r"tps = ([\d.]+)", output))
+            found[f"p99, {level} clients"] = took[len(took) * 99 // 100] / 1000
+            found[f"CPU, {level} clients"] = every * 1000 / count
+            found[f"domain 0's, {level} clients"] = dom0 * 1000 / count
+        return found
+
+
 APPS: tuple[type[App], ...] = (Iperf, Sockperf, Scp, Wget, Redis, Pgbench)
 # With large files, which need programs and memory that the rig's guests do not have unless asked for.
-FULL_APPS: tuple[type[App], ...] = (Iperf, Sockperf, Scp, LargeWget, Ftp, Rsync, Redis, Pgbench)
+FULL_APPS: dict[str, type[App]] = {
+    "iperf3": Iperf,
+    "sockperf": Sockperf,
+    "scp": Scp,
+    "wget": LargeWget,
+    "ftp": Ftp,
+    "rsync": Rsync,
+    "redis": Redis,
+    "pgbench": Oltp,
+}
 
 
-def start(pair: Pair, quick: bool, full: bool) -> list[App]:
+def start(pair: Pair, kinds: Sequence[type[App]], quick: bool = False) -> list[App]:
     """Start the servers; an application whose server does not start is left out."""
     pair.both(lambda guest: guest.run(f"mkdir -p {FOLDER}; chmod 755 {FOLDER}"))
     started = []
-    for kind in FULL_APPS if full else APPS:
+    for kind in kinds:
         app = kind(pair, quick)
         try:
             app.start(pair.server, pair.client)

@@ -98,13 +98,11 @@ def _about(rig: machine.Machine, plan: micro.Plan) -> dict[str, object]:
     }
 
 
-def measure(pair: Pair, plan: micro.Plan, results: Results, arguments: argparse.Namespace) -> None:
-    """Measure everything on a rig that is up; what is done stays in `results` if it breaks off."""
+def _measure_sockets(
+    pair: Pair, tests: micro.Micro, plan: micro.Plan, results: Results, arguments: argparse.Namespace
+) -> None:
+    """Measure streams, requests, and what connections cost."""
     say: Progress = arguments.say
-    made = programs.build()
-    pair.both(lambda guest: programs.install(guest, made))
-    tests = micro.Micro(pair, plan, results)
-    tests.warm_up()
     for number in range(plan.rounds):
         for path in micro.PATHS:
             for line in tests.round(path):
@@ -127,24 +125,46 @@ def measure(pair: Pair, plan: micro.Plan, results: Results, arguments: argparse.
                 for line in lives.round(path, most=64 if number < 3 else 8):
                     say(f"round {number + 1}/{plan.rounds}  {line}")
         lives.stop()
+
+
+def _measure_apps(
+    pair: Pair, kinds: Sequence[type[apps.App]], rounds: int, results: Results, arguments: argparse.Namespace
+) -> None:
+    """Measure applications."""
+    started = apps.start(pair, kinds, arguments.quick)
+    for number in range(rounds):
+        for app in started:
+            for way in (NETFRONT, XWAY):
+                arguments.say(f"round {number + 1}/{rounds}  {apps.round(app, way, results)}")
+
+
+def measure(pair: Pair, plan: micro.Plan, results: Results, arguments: argparse.Namespace) -> None:
+    """Measure everything on a rig that is up; what is done stays in `results` if it breaks off."""
+    made = programs.build()
+    pair.both(lambda guest: programs.install(guest, made))
+    tests = micro.Micro(pair, plan, results)
+    tests.warm_up()
+    if arguments.only:
+        tests.stop()
+        kinds = [kind for name, kind in apps.FULL_APPS.items() if name in arguments.only]
+        _measure_apps(pair, kinds, 3, results, arguments)
+        return
+    _measure_sockets(pair, tests, plan, results, arguments)
     tests.stop()
     if not arguments.no_apps:
-        started = apps.start(pair, arguments.quick, arguments.full)
         rounds = 1 if arguments.quick else min(3, plan.rounds)
-        for number in range(rounds):
-            for app in started:
-                for way in (NETFRONT, XWAY):
-                    say(f"round {number + 1}/{rounds}  {apps.round(app, way, results)}")
+        kinds = list(apps.FULL_APPS.values()) if arguments.full else list(apps.APPS)
+        _measure_apps(pair, kinds, rounds, results, arguments)
     if arguments.full and arguments.clock == "instructions":
         for line in connections.loopback(pair, results, tests, (1, 2048, 65536)):
-            say(line)
+            arguments.say(line)
 
 
 def _measure_all(arguments: argparse.Namespace) -> Results:
     """Boot, measure and end the rig."""
     plan = _plan(arguments)
     config = machine.Config(type=arguments.type, kernel=arguments.kernel, clock=arguments.clock)
-    if arguments.full and not arguments.no_apps:
+    if arguments.only or (arguments.full and not arguments.no_apps):
         config = dataclasses.replace(config, programs="compat", memory=1280)
     rig = machine.up(config, arguments.name, die_with_us=True)
     try:
@@ -188,7 +208,14 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="connections too: what making one costs, many at once, and TCP that is none of XWAY's",
     )
-    parser.add_argument("--no-apps", action="store_true", help="leave the applications out")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--no-apps", action="store_true", help="leave the applications out")
+    which.add_argument(
+        "--only",
+        action="append",
+        choices=apps.FULL_APPS,
+        help="measure this application and nothing else, in three rounds; may be repeated",
+    )
     parser.add_argument("--out", type=Path, default=BUILD / "demo", help="folder for results and picture")
     parser.add_argument("--name", default="demo", help="name of the rig")
     return parser
@@ -205,8 +232,9 @@ def run(arguments: argparse.Namespace) -> int:
     text = json.dumps(results.to_json(), indent=1, ensure_ascii=False)
     (arguments.out / "results.json").write_text(text + "\n")
     print(f"\n{results.table()}\n")
-    for path in plot.draw(results, arguments.out):
-        print(f"picture: {path}")
+    if results.micro:
+        for path in plot.draw(results, arguments.out):
+            print(f"picture: {path}")
     print(f"numbers: {arguments.out / 'results.json'}", flush=True)
     others = float(str(results.about.get("others_on_host", 0)))
     if arguments.clock == "wall" and others > Others.LIMIT:

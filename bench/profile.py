@@ -1,16 +1,17 @@
-"""The command `bench/profile`: where the instructions of one message go."""
+"""The command `bench/profile`: where the instructions of a message, or of a program that copies, go."""
 
 import argparse
 import bisect
+import dataclasses
 import os
 import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import micro, programs
+from bench import apps, micro, programs
 from bench.pair import NETFRONT, XWAY, Pair
 from bench.results import Results
 from rig import image, machine
@@ -23,6 +24,7 @@ USER = range(0x0000_8000_0000_0000)
 XEN = range(0xFFFF_8000_0000_0000, 0xFFFF_8800_0000_0000)
 MODULES = range(0xFFFF_FFFF_C000_0000, 0xFFFF_FFFF_FF00_0000)
 SOURCE = Path(__file__).with_suffix(".c")
+COPIES = {name: app for name, app in apps.FULL_APPS.items() if app.mib}
 
 
 def _plugin() -> Path:
@@ -59,9 +61,8 @@ class Symbols:
 class Profiler:
     """Counts instructions by function while a test runs."""
 
-    def __init__(self, pair: Pair, tests: micro.Micro, control: Path) -> None:
+    def __init__(self, pair: Pair, control: Path) -> None:
         self._control = control
-        self._tests = tests
         self._symbols = Symbols(
             pair.client.run("cat /proc/kallsyms").stdout, pair.client.run("cat /proc/modules").stdout
         )
@@ -70,13 +71,13 @@ class Profiler:
         with open(self._control, "w") as fifo:
             fifo.write(line + "\n")
 
-    def count(self, path: str, mode: str, size: int) -> tuple[Counter[str], int]:
-        """Run a test; return instructions by function, and messages."""
+    def count(self, test: Callable[[], int]) -> tuple[Counter[str], int]:
+        """Run a test; return instructions by function, and what the test returns."""
         result = self._control.with_name("counts")
         done = result.with_name("counts.done")
         done.unlink(missing_ok=True)
         self._say("start")
-        sent = int(self._tests.run(path, mode, size)["sent"])
+        number_of = test()
         self._say(f"stop {result}")
         end = time.monotonic() + 30
         while not done.exists():
@@ -87,17 +88,45 @@ class Profiler:
         for text in result.read_text().splitlines():
             address, number = text.split()
             counts[self._symbols.name(int(address, 16))] += int(number, 16)
-        return counts, sent // size
+        return counts, number_of
+
+
+def _messages(tests: micro.Micro, path: str, word: str) -> Callable[[], int]:
+    """Return what runs MODE:SIZE and returns the number of messages."""
+    mode, _, size = word.partition(":")
+    return lambda: int(tests.run(path, mode, int(size))["sent"]) // int(size)
+
+
+def _copied(pair: Pair, app: apps.App, path: str) -> Callable[[], int]:
+    """Return what runs a program and returns how many KiB it copied."""
+
+    def copy() -> int:
+        results = Results({}, (path,))
+        print(apps.round(app, path, results))
+        if pair.problems:
+            raise RigError(pair.problems[0])
+        return app.mib << 10
+
+    return copy
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="profile",
-        description="Count, by the instruction clock, where the instructions of one message go.",
+        description="Count, by the instruction clock, where the instructions of one message go,"
+        " or those of a program that copies a file.",
     )
-    parser.add_argument("test", nargs="+", metavar="MODE:SIZE", help="such as stream:1 or rr:2048")
     parser.add_argument(
-        "--path", action="append", choices=micro.PATHS[:-1], help="default: netfront and xway"
+        "test",
+        nargs="+",
+        metavar="TEST",
+        help=f"MODE:SIZE, such as stream:1 or rr:2048, or a program: {', '.join(COPIES)}",
+    )
+    parser.add_argument(
+        "--path",
+        action="append",
+        choices=micro.PATHS[:-1],
+        help="default: netfront and xway; programs have only these",
     )
     parser.add_argument("--type", choices=("pv", "pvh"), default="pv", help="type of the guests")
     parser.add_argument("--kernel", choices=image.KERNELS, default="6.12", help="the guests' kernel")
@@ -105,34 +134,49 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _check(tests: Sequence[str], paths: Sequence[str]) -> None:
+    """Fail if one of the tests is none, or has not all of the paths."""
+    for word in tests:
+        mode, _, size = word.partition(":")
+        if word in COPIES:
+            if not set(paths) <= {NETFRONT, XWAY}:
+                raise RigError(f"{word}: a program runs from guest to guest, over netfront or xway")
+        elif mode not in micro.MODES or not size.isdigit() or not int(size):
+            raise RigError(f"{word} is not MODE:SIZE, MODE being {' or '.join(micro.MODES)}, nor a program")
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Do it all; return the exit status."""
-    wanted = [word.partition(":") for word in arguments.test]
-    for mode, _, size in wanted:
-        if mode not in micro.MODES or not size.isdigit() or not int(size):
-            raise RigError(f"{mode}:{size} is not MODE:SIZE, MODE being {' or '.join(micro.MODES)}")
+    paths = arguments.path or [NETFRONT, XWAY]
+    _check(arguments.test, paths)
     control = BUILD / f"bench/profile.{os.getpid()}"
     plugin = f"{_plugin()},control={control}"
     os.mkfifo(control)
     config = machine.Config(type=arguments.type, kernel=arguments.kernel, clock="instructions", plugin=plugin)
+    if not COPIES.keys().isdisjoint(arguments.test):
+        config = dataclasses.replace(config, programs="compat", memory=1280)
     rig = machine.up(config, "profile", die_with_us=True)
     try:
         pair = Pair(rig)
         made = programs.build()
         pair.both(lambda guest: programs.install(guest, made))
-        paths = arguments.path or [NETFRONT, XWAY]
-        tests = micro.Micro(pair, micro.Plan((), 1, 100, 100, 20), Results({}, paths))
+        tests = micro.Micro(pair, micro.Plan((), 1, 100, 100, 20), Results({}, tuple(paths)))
         tests.warm_up()
-        profiler = Profiler(pair, tests, control)
+        copies = [word for word in COPIES if word in arguments.test]
+        started = dict(zip(copies, apps.start(pair, [COPIES[word] for word in copies]), strict=True))
+        profiler = Profiler(pair, control)
         for path in paths:
             if path in (NETFRONT, XWAY):
                 pair.go(path)
-            for mode, _, size in wanted:
-                counts, messages = profiler.count(path, mode, int(size))
+            for word in arguments.test:
+                copy = word in COPIES
+                test = _copied(pair, started[word], path) if copy else _messages(tests, path, word)
+                counts, number_of = profiler.count(test)
                 total = sum(counts.values())
-                print(f"\n{path}, {mode} of {size}: {total / messages:.0f} instructions a message")
+                each = f"{total / number_of:.0f} instructions a {'KiB' if copy else 'message'}"
+                print(f"\n{path}, {word}: {each}")
                 for name, number in counts.most_common(arguments.top):
-                    print(f"{number / messages:10.1f} {number / total:6.1%}  {name}")
+                    print(f"{number / number_of:10.1f} {number / total:6.1%}  {name}")
         tests.stop()
     finally:
         rig.down()

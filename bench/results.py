@@ -113,9 +113,9 @@ class Results:
         return sorted(size for one, size in self.micro if one == mode)
 
     def gain(self, metric: Metric) -> float | None:
-        """Return how many times better an application is over XWAY; None if it was not measured."""
+        """Return how many times better an application is over XWAY; None if that is no number."""
         series = self.apps[metric]
-        if NETFRONT not in series or XWAY not in series:
+        if not all(path in series and series[path].median for path in (NETFRONT, XWAY)):
             return None
         ratio = series[XWAY].median / series[NETFRONT].median
         return ratio if metric.more_is_better else 1 / ratio
