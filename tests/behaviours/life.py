@@ -303,6 +303,23 @@ def network_of_its_own() -> None:
 
 
 @behaviour
+def listener_that_knows_mptcp() -> None:
+    """As a server in Go has it, met by a client that knows only TCP."""
+    listener = keep(socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP))
+    listener.bind(("127.7.0.2", 0))
+    listener.listen()
+    active = connect(listener)
+    passive = keep(listener.accept()[0])
+    say(passive.getsockopt(socket.SOL_SOCKET, socket.SO_PROTOCOL) == socket.IPPROTO_TCP)
+    for size in range(0, 20000, 97):
+        active.sendall(pattern(size))
+        passive.sendall(exactly(passive, size))
+        assert exactly(active, size) == pattern(size)
+    active.shutdown(socket.SHUT_WR)
+    say(passive.recv(1))
+
+
+@behaviour
 def filtered_calls() -> None:
     """A process under seccomp, as in a container."""
     a, b = pair()

@@ -24,6 +24,7 @@ LEAVES = {
     "filter_that_drops": "ring, socket-filter",
     "filter_that_passes": "ring, socket-filter",
     "listener_queue_size": "not held",
+    "listener_that_knows_mptcp": "kernel-socket",
     "low_water_mark": "ring, socket-option",
     "many_messages_on_the_way_back": "ring, socket-option",
     "mapped_address": "ring, socket-option",
