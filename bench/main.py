@@ -128,10 +128,15 @@ def _measure_sockets(
 
 
 def _measure_apps(
-    pair: Pair, kinds: Sequence[type[apps.App]], rounds: int, results: Results, arguments: argparse.Namespace
+    pair: Pair,
+    plan: micro.Plan,
+    kinds: Sequence[type[apps.App]],
+    results: Results,
+    arguments: argparse.Namespace,
 ) -> None:
     """Measure applications."""
     started = apps.start(pair, kinds, arguments.quick)
+    rounds = 1 if arguments.quick else min(3, plan.rounds)
     for number in range(rounds):
         for app in started:
             for way in (NETFRONT, XWAY):
@@ -147,14 +152,13 @@ def measure(pair: Pair, plan: micro.Plan, results: Results, arguments: argparse.
     if arguments.only:
         tests.stop()
         kinds = [kind for name, kind in apps.FULL_APPS.items() if name in arguments.only]
-        _measure_apps(pair, kinds, 3, results, arguments)
+        _measure_apps(pair, plan, kinds, results, arguments)
         return
     _measure_sockets(pair, tests, plan, results, arguments)
     tests.stop()
     if not arguments.no_apps:
-        rounds = 1 if arguments.quick else min(3, plan.rounds)
         kinds = list(apps.FULL_APPS.values()) if arguments.full else list(apps.APPS)
-        _measure_apps(pair, kinds, rounds, results, arguments)
+        _measure_apps(pair, plan, kinds, results, arguments)
     if arguments.full and arguments.clock == "instructions":
         for line in connections.loopback(pair, results, tests, (1, 2048, 65536)):
             arguments.say(line)
@@ -214,7 +218,7 @@ def _parser() -> argparse.ArgumentParser:
         "--only",
         action="append",
         choices=apps.FULL_APPS,
-        help="measure this application and nothing else, in three rounds; may be repeated",
+        help="measure this application and nothing else; may be repeated",
     )
     parser.add_argument("--out", type=Path, default=BUILD / "demo", help="folder for results and picture")
     parser.add_argument("--name", default="demo", help="name of the rig")
