@@ -42,11 +42,11 @@ class Background:
     def wait(self, timeout: float = 60.0) -> Result:
         """Wait until it is over; CommandTimeout (and it runs on) after `timeout` seconds.
 
-        The domain need not answer until then: it may be on the way to another host.
+        The domain need not answer meanwhile: it may be on the way to another host.
         """
         waiter = f"while [ ! -s {self._folder}/status ]; do sleep 0.05; done"
         try:
-            self.guest.run(waiter, timeout=timeout, connect_wait=timeout)
+            self.guest.run(waiter, timeout=timeout, connect_wait=max(30.0, timeout))
         except CommandTimeout as error:
             raise CommandTimeout(
                 f"{self.guest.name}: still running after {timeout:g} s: {self.command}",

@@ -11,7 +11,7 @@ import time
 from dataclasses import asdict, dataclass
 
 from rig import build, host, image, kernellog, packages, qemu
-from rig.client import AgentGone
+from rig.client import AgentGone, CommandTimeout
 from rig.errors import EmulatorFault, RigError
 from rig.guest import Guest
 from rig.paths import RUN
@@ -176,7 +176,9 @@ class Machine:
             # What a guest writes after its migration is under the name that it arrives by.
             look = f"cd /var/log/xen/console; ls -tr guest-{name}.log guest-{name}--*.log | xargs cat"
             with contextlib.suppress(RigError):
-                return self.dom0.run(look, check=False, connect_wait=2.0, timeout=20.0).stdout
+                text = self.dom0.run(look, check=False, connect_wait=2.0, timeout=20.0).stdout
+                if text:
+                    return text
         return self.output()
 
     def log(self, name: str) -> str:
@@ -187,8 +189,11 @@ class Machine:
                 return guest.run(["dmesg"], connect_wait=3.0, timeout=20.0).stdout
         return self.console(name)
 
-    def seen_by_xen(self, name: str) -> str:
-        """Return what Xen knows of a guest that does not answer: does it run, where, and has it a network?"""
+    def examine(self, name: str) -> str:
+        """Return what Xen knows of a guest that does not answer: does it run, where, and has it a network?
+
+        It is paused for a moment, too: that wakes one that has lost an interrupt.
+        """
         if self.config.plain or name == "dom0":
             return ""
         ping = f"ping -c 2 -W 2 {self.guest(name).ip4}"
@@ -197,9 +202,12 @@ class Machine:
             xenstore-ls -f /local/domain/$id/device | grep -w state; xenstore-ls -f /local/domain/$id/data
             for i in 1 2 3; do /usr/lib/xen-*/bin/xenctx -a $id; sleep 1; done
             {ping}; echo and when it was paused and goes on:; xl pause {name}; xl unpause {name}; {ping}"""
-        with contextlib.suppress(RigError):
+        try:
             return self.dom0.run(look, check=False, connect_wait=2.0, timeout=60.0).stdout
-        return ""
+        except CommandTimeout as error:
+            return error.result.stdout
+        except RigError as error:
+            return str(error)
 
     def check_logs(self) -> list[str]:
         """Return the lines of trouble in every domain's kernel log since the last check."""
@@ -214,7 +222,7 @@ class Machine:
             except RigError as error:
                 trouble.append(f"{name}: kernel log cannot be read: {error}")
                 trouble += [f"{name} console: {line}" for line in kernellog.gist(self.console(name))]
-                trouble += [f"xen: {line}" for line in self.seen_by_xen(name).splitlines()]
+                trouble += [f"xen: {line}" for line in self.examine(name).splitlines()]
                 continue
             last = records[-1][0] if records else -1
             first = seen.get(name, -1) + 1
