@@ -4,7 +4,7 @@ import csv
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from bench.pair import NETFRONT, RING_SHARE, XWAY, Pair
 from bench.results import Metric, Results
@@ -57,6 +57,7 @@ class App(ABC):
 
     def copied(self, words: list[str]) -> float:
         """Run a command of the client that copies `mib`; return Mbit/s."""
+        self.pair.client.run(["rm", "-f", f"{FOLDER}/copy"])
         output = self.client(["xbench", "time", *words])
         return self.mib * 8.388608 / float(json.loads(output.splitlines()[-1])["seconds"])
 
@@ -234,7 +235,6 @@ class Rsync(App):
 
     def run(self, client: Guest) -> dict[str, float]:
         """Fetch the file."""
-        client.run(f"rm -f {LargeWget.copy}")
         words = ["rsync", "-W", f"rsync://{self.host}:8730/www/file", LargeWget.copy]
         return {self.metrics[0].name: self.copied(words)}
 
@@ -311,9 +311,9 @@ class Oltp(Pgbench):
     metrics = (
         *Pgbench.metrics,
         *(Metric(f"pgbench -N, {n} clients", "transactions/s", True, f"pgbench -N -c {n}") for n in levels),
-        *(Metric(f"p99, {n} clients", "ms", False, f"pgbench -N -c {n} -l") for n in levels),
-        *(Metric(f"CPU, {n} clients", "ms/transaction", False, "of all domains, xl list") for n in levels),
-        *(Metric(f"domain 0's, {n} clients", "ms/transaction", False, "xl list") for n in levels),
+        *(Metric(f"pgbench p99, {n} clients", "ms", False, "of < 100 the slowest") for n in levels),
+        *(Metric(f"pgbench CPU, {n} clients", "ms/transaction", False, "of all, xl list") for n in levels),
+        *(Metric(f"pgbench dom0 CPU, {n} clients", "ms/transaction", False, "xl list") for n in levels),
     )
 
     def _cpu(self) -> list[float]:
@@ -324,20 +324,21 @@ class Oltp(Pgbench):
     def run(self, client: Guest) -> dict[str, float]:
         """Run the transactions of Pgbench, then each load."""
         found = super().run(client)
+        seconds = "2" if self.quick else "4"
         for level in self.levels:
             client.run(f"rm -f {FOLDER}/log.*")
             words = ["pgbench", "-h", self.host, "-U", "postgres", "-n", "-N", "-c", str(level)]
             before = self._cpu()
-            output = self.client([*words, "-T", "4", "-l", f"--log-prefix={FOLDER}/log", "postgres"])
+            output = self.client([*words, "-T", seconds, "-l", f"--log-prefix={FOLDER}/log", "postgres"])
             dom0, every = (now - then for now, then in zip(self._cpu(), before, strict=True))
             count = int(_find(r"actually processed: (\d+)", output))
             took = sorted(
                 int(line.split()[2]) for line in client.run(f"cat {FOLDER}/log.*").stdout.splitlines()
             )
             found[f"pgbench -N, {level} clients"] = float(_find(r"tps = ([\d.]+)", output))
-            found[f"p99, {level} clients"] = took[len(took) * 99 // 100] / 1000
-            found[f"CPU, {level} clients"] = every * 1000 / count
-            found[f"domain 0's, {level} clients"] = dom0 * 1000 / count
+            found[f"pgbench p99, {level} clients"] = took[len(took) * 99 // 100] / 1000
+            found[f"pgbench CPU, {level} clients"] = every * 1000 / count
+            found[f"pgbench dom0 CPU, {level} clients"] = dom0 * 1000 / count
         return found
 
 
@@ -369,14 +370,14 @@ def start(pair: Pair, kinds: Sequence[type[App]], quick: bool = False) -> list[A
     return started
 
 
-def round(app: App, way: str, results: Results) -> str:
-    """Run an application one way and return a line about it."""
+def round(app: App, way: str, results: Results, run: Callable[[], dict[str, float]] | None = None) -> str:
+    """Run an application one way and return a line about it; `run` does it, if given, around app.run()."""
     pair = app.pair
     pair.go(way)
     before = pair.bytes()
     reasons = pair.fallbacks()
     try:
-        values = app.run(pair.client)
+        values = run() if run else app.run(pair.client)
     except RigError as error:
         pair.problem(f"{app.name} over {way}: {error}")
         return f"{way:8} {app.name}: failed"

@@ -230,7 +230,11 @@ def run(arguments: argparse.Namespace) -> int:
     host.need_packages(PACKAGES)
     from bench import plot  # here, as its package may just have been installed
 
+    if arguments.only and arguments.full:
+        raise RigError("--full measures everything, --only one application: give one of them")
     arguments.out.mkdir(parents=True, exist_ok=True)
+    for picture in arguments.out.glob("demo.*"):  # of another run
+        picture.unlink()
     arguments.say = Progress()
     results = _measure_all(arguments)
     text = json.dumps(results.to_json(), indent=1, ensure_ascii=False)

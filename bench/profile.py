@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from bench import apps, micro, programs
 from bench.pair import NETFRONT, XWAY, Pair
@@ -24,6 +25,7 @@ USER = range(0x0000_8000_0000_0000)
 XEN = range(0xFFFF_8000_0000_0000, 0xFFFF_8800_0000_0000)
 MODULES = range(0xFFFF_FFFF_C000_0000, 0xFFFF_FFFF_FF00_0000)
 SOURCE = Path(__file__).with_suffix(".c")
+Found = TypeVar("Found")
 COPIES = {name: app for name, app in apps.FULL_APPS.items() if app.mib}
 
 
@@ -71,13 +73,13 @@ class Profiler:
         with open(self._control, "w") as fifo:
             fifo.write(line + "\n")
 
-    def count(self, test: Callable[[], int]) -> tuple[Counter[str], int]:
-        """Run a test; return instructions by function, and what the test returns."""
+    def count(self, test: Callable[[], Found]) -> tuple[Found, Counter[str]]:
+        """Run a test; return what it returns, and instructions by function."""
         result = self._control.with_name("counts")
         done = result.with_name("counts.done")
         done.unlink(missing_ok=True)
         self._say("start")
-        number_of = test()
+        found = test()
         self._say(f"stop {result}")
         end = time.monotonic() + 30
         while not done.exists():
@@ -88,26 +90,29 @@ class Profiler:
         for text in result.read_text().splitlines():
             address, number = text.split()
             counts[self._symbols.name(int(address, 16))] += int(number, 16)
-        return counts, number_of
+        return found, counts
 
 
-def _messages(tests: micro.Micro, path: str, word: str) -> Callable[[], int]:
-    """Return what runs MODE:SIZE and returns the number of messages."""
+def _messages(tests: micro.Micro, word: str, path: str, profiler: Profiler) -> tuple[Counter[str], int]:
+    """Run MODE:SIZE; return instructions by function, and the number of messages."""
     mode, _, size = word.partition(":")
-    return lambda: int(tests.run(path, mode, int(size))["sent"]) // int(size)
+    line, counts = profiler.count(lambda: tests.run(path, mode, int(size)))
+    return counts, int(line["sent"]) // int(size)
 
 
-def _copied(pair: Pair, app: apps.App, path: str) -> Callable[[], int]:
-    """Return what runs a program and returns how many KiB it copied."""
+def _copied(pair: Pair, app: apps.App, path: str, profiler: Profiler) -> tuple[Counter[str], int]:
+    """Run a program; return instructions by function, and how many KiB it copied."""
+    counts: Counter[str] = Counter()
 
-    def copy() -> int:
-        results = Results({}, (path,))
-        print(apps.round(app, path, results))
-        if pair.problems:
-            raise RigError(pair.problems[0])
-        return app.mib << 10
+    def run() -> dict[str, float]:
+        nonlocal counts
+        figures, counts = profiler.count(lambda: app.run(pair.client))
+        return figures
 
-    return copy
+    print(apps.round(app, path, Results({}, (path,)), run))
+    if pair.problems:
+        raise RigError(pair.problems[0])
+    return counts, app.mib << 10
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -163,17 +168,21 @@ def run(arguments: argparse.Namespace) -> int:
         tests = micro.Micro(pair, micro.Plan((), 1, 100, 100, 20), Results({}, tuple(paths)))
         tests.warm_up()
         copies = [word for word in COPIES if word in arguments.test]
-        started = dict(zip(copies, apps.start(pair, [COPIES[word] for word in copies]), strict=True))
+        running = apps.start(pair, [COPIES[word] for word in copies])
+        if pair.problems:
+            raise RigError(pair.problems[0])
+        started = dict(zip(copies, running, strict=True))
         profiler = Profiler(pair, control)
         for path in paths:
             if path in (NETFRONT, XWAY):
                 pair.go(path)
             for word in arguments.test:
-                copy = word in COPIES
-                test = _copied(pair, started[word], path) if copy else _messages(tests, path, word)
-                counts, number_of = profiler.count(test)
+                if word in COPIES:
+                    counts, number_of = _copied(pair, started[word], path, profiler)
+                else:
+                    counts, number_of = _messages(tests, word, path, profiler)
                 total = sum(counts.values())
-                each = f"{total / number_of:.0f} instructions a {'KiB' if copy else 'message'}"
+                each = f"{total / number_of:.0f} instructions a {'KiB' if word in COPIES else 'message'}"
                 print(f"\n{path}, {word}: {each}")
                 for name, number in counts.most_common(arguments.top):
                     print(f"{number / number_of:10.1f} {number / total:6.1%}  {name}")
