@@ -46,9 +46,12 @@ class App(ABC):
         """Run the client once; return the figures by the metrics' names."""
 
     def serve_file(self, server: Guest) -> None:
-        """Make the file that the client copies."""
-        server.run(f"mkdir -p {FOLDER}/www; head -c {self.mib}M /dev/urandom >{FOLDER}/www/file")
-        server.run(f"chmod -R a+rX {FOLDER}/www")
+        """Make the file that the client copies, unless another application has."""
+        www = f"{FOLDER}/www"
+        server.run(
+            f"[ -e {www}/file ] || {{ mkdir -p {www} && head -c {self.mib}M /dev/urandom >{www}/file; }}"
+            f" && chmod -R a+rX {www}"
+        )
 
     def client(self, words: list[str]) -> str:
         """Run a command of the client and return its output."""

@@ -25,6 +25,28 @@ USER = range(0x0000_8000_0000_0000)
 XEN = range(0xFFFF_8000_0000_0000, 0xFFFF_8800_0000_0000)
 MODULES = range(0xFFFF_FFFF_C000_0000, 0xFFFF_FFFF_FF00_0000)
 SOURCE = Path(__file__).with_suffix(".c")
+# Groups of functions, by their names; the first that fits
+GROUPS = (
+    ("the programs themselves", r"\(programs\)"),
+    ("Xen", r"\(Xen\)"),
+    ("XWAY", r"xway: "),
+    (
+        "copying",
+        r"rep_movs|rep_stos|memcpy|__memcpy|copy_page|_copy_(to|from)_iter|copy_user",
+    ),
+    (
+        "sockets, TCP/IP, drivers, bridge",
+        r".*(tcp|skb|ip_|inet|net|napi|br_|nf_|nft|sock|eth|gnttab|qdisc|sch_direct|dev_|other domains|neigh"
+        r"|dst_|fib|ipv4|csum|gro|xenvif|xmit|evtchn|virtio)",
+    ),
+    (
+        "memory and tmpfs",
+        r".*(shmem|xas_|folio|page|memcg|lru|rmqueue|buddy|filemap|zone|vmstat|mod_node|memset|clear_|percpu"
+        r"|swap|mapping|workingset|rstat|pfn|balance_dirty|free_one|iov_iter|generic_perform|radix|compaction"
+        r"|kmem_cache|slab|pcp|vma|fault|pte|pmd|mm_|mas_|mt|tlb|noop_dirty|inode|policy_nodemask)",
+    ),
+    ("system calls, files, processes", ""),
+)
 Found = TypeVar("Found")
 COPIES = {name: app for name, app in apps.FULL_APPS.items() if app.mib}
 
@@ -93,6 +115,14 @@ class Profiler:
         return found, counts
 
 
+def _grouped(counts: Counter[str]) -> Counter[str]:
+    """Return instructions by group."""
+    groups: Counter[str] = Counter()
+    for name, number in counts.items():
+        groups[next(group for group, pattern in GROUPS if re.match(pattern, name))] += number
+    return groups
+
+
 def _messages(tests: micro.Micro, word: str, path: str, profiler: Profiler) -> tuple[Counter[str], int]:
     """Run MODE:SIZE; return instructions by function, and the number of messages."""
     mode, _, size = word.partition(":")
@@ -133,6 +163,7 @@ def _parser() -> argparse.ArgumentParser:
         choices=micro.PATHS[:-1],
         help="default: netfront and xway; programs have only these",
     )
+    parser.add_argument("--groups", action="store_true", help="show groups of functions instead")
     parser.add_argument("--type", choices=("pv", "pvh"), default="pv", help="type of the guests")
     parser.add_argument("--kernel", choices=image.KERNELS, default="6.12", help="the guests' kernel")
     parser.add_argument("--top", type=int, default=40, metavar="N", help="functions shown, default 40")
@@ -184,7 +215,8 @@ def run(arguments: argparse.Namespace) -> int:
                 total = sum(counts.values())
                 each = f"{total / number_of:.0f} instructions a {'KiB' if word in COPIES else 'message'}"
                 print(f"\n{path}, {word}: {each}")
-                for name, number in counts.most_common(arguments.top):
+                shown = _grouped(counts) if arguments.groups else counts
+                for name, number in shown.most_common(arguments.top):
                     print(f"{number / number_of:10.1f} {number / total:6.1%}  {name}")
         tests.stop()
     finally:
