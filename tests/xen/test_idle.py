@@ -100,5 +100,6 @@ def test_idle_connections_give_their_rings_to_those_in_use(scarce: Ends) -> None
     assert seen["without"] >= USED, seen
     assert seen["late"] == 0
     for end in (moved.active, moved.passive):
-        assert end["reason:idle"] > 0, moved.seen()
+        # What was free for those used again had been given up before.
+        assert end["reason:idle"] >= USED // 2, moved.seen()
         assert end["attached"] == COUNT
