@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from rig import packages
+from rig import debugkernel, packages
 from rig.client import CommandFailed
 from rig.errors import EmulatorFault, RigError
 from rig.guest import Guest
 from rig.host import run
-from rig.image import making
-from rig.paths import BUILD, TREE, cache
+from rig.image import DEBUG
+from rig.paths import BUILD, TREE, cache, making
 from rig.progress import Step
 
 
@@ -29,10 +29,12 @@ class Products:
 
 
 def headers(kernel: str) -> Path:
-    """Return KDIR, the folder to build modules against for kernel "6.12" or "6.1".
+    """Return KDIR, the folder to build modules against for a kernel.
 
-    Debian's headers, unpacked into the cache; the one absolute path in them is rewritten.
+    For Debian's, their headers, unpacked into the cache; the one absolute path in them is rewritten.
     """
+    if kernel == DEBUG:
+        return debugkernel.tree(debugkernel.XEN)
     wanted = [
         name
         for name in packages.depends(packages.HEADER_PACKAGES[kernel])

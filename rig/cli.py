@@ -27,7 +27,9 @@ def _parser() -> argparse.ArgumentParser:
     up = add("up", "bring up Xen with guests, or one plain VM")
     up.add_argument("--guests", type=int, default=2, help="number of guests: g1, g2, ...")
     up.add_argument("--type", choices=("pv", "pvh"), default="pv", help="type of the guests")
-    up.add_argument("--kernel", choices=image.KERNELS, default="6.12", help="the guests' kernel")
+    up.add_argument(
+        "--kernel", choices=(*image.KERNELS, image.DEBUG), default="6.12", help="the guests' kernel"
+    )
     up.add_argument("--vcpus", type=int, default=0, help="of each guest (1; plain: 2)")
     up.add_argument("--memory", type=int, default=512, help="of each guest, MiB")
     up.add_argument("--plain", action="store_true", help="one ordinary VM named g1, without Xen")

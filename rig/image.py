@@ -6,23 +6,18 @@ All of it lies in the cache, in folders named by a hash of what went in.
 import gzip
 import hashlib
 import json
-import os
 import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from fcntl import LOCK_EX, flock
 from pathlib import Path
 
-from rig import kernels, packages, rootfs
+from rig import debugkernel, kernels, packages, rootfs
 from rig.errors import RigError
 from rig.host import run
-from rig.paths import GUESTFS, cache
+from rig.paths import GUESTFS, cache, making
 from rig.progress import Step
 
-KERNELS = ("6.12", "6.1")
-KEEP = 4  # folders of a kind in the cache
+KERNELS = ("6.12", "6.1")  # Debian's
+DEBUG = "debug"  # ours: see debugkernel
 
 # Modules that the start-up archive loads, by role.
 START_MODULES = {
@@ -34,10 +29,19 @@ START_MODULES = {
 
 @dataclass(frozen=True)
 class Base:
-    """A folder of the cache with root.sqfs, xen.elf, vmlinux-KERNEL and modules/KERNEL."""
+    """A folder of the cache with root.sqfs, xen.elf, vmlinux-KERNEL and modules/KERNEL.
+
+    debug: the tree of the kernel "debug", which is elsewhere and has no modules; None if it is not wanted.
+    """
 
     folder: Path
     releases: dict[str, str]
+    debug: Path | None = None
+
+    @property
+    def kernels(self) -> list[str]:
+        """Names of the kernels."""
+        return list(self.releases)
 
     @property
     def root(self) -> Path:
@@ -51,6 +55,8 @@ class Base:
 
     def vmlinux(self, kernel: str) -> Path:
         """Return the bare kernel."""
+        if kernel == DEBUG and self.debug:
+            return self.debug / "vmlinux"
         return self.folder / f"vmlinux-{kernel}"
 
     def modules(self, kernel: str) -> Path:
@@ -82,34 +88,6 @@ def _hash(*parts: object) -> str:
     return digest.hexdigest()[:16]
 
 
-@contextmanager
-def making(folder: Path) -> Iterator[Path | None]:
-    """Give an empty folder to fill, which becomes `folder` at the end; None if that is there already.
-
-    Several rigs may start at once: one makes it, the others wait. Of folders named PREFIX-anything only
-    the KEEP last used stay.
-    """
-    if folder.exists():
-        os.utime(folder)
-        yield None
-        return
-    with open(folder.parent / f".{folder.name}.lock", "w") as lock:
-        flock(lock, LOCK_EX)
-        if folder.exists():
-            yield None
-            return
-        work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-        try:
-            yield work
-            work.chmod(0o755)
-            work.rename(folder)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
-    alike = folder.parent.glob(folder.name.partition("-")[0] + "-*")
-    for old in sorted(alike, key=lambda path: path.stat().st_mtime, reverse=True)[KEEP:]:
-        shutil.rmtree(old, ignore_errors=True)
-
-
 def _base_folder(images: dict[str, str], programs: str) -> Path:
     """Return the folder of the cache for the packages that the host's sources offer."""
     names = packages.PROGRAMS[programs]
@@ -130,11 +108,12 @@ def _images() -> dict[str, str]:
     return {kernel: packages.kernel_image_package(kernel) for kernel in KERNELS}
 
 
-def base(programs: str = "base") -> Base:
+def base(programs: str = "base", kernel: str = KERNELS[0]) -> Base:
     """Return Xen, kernels and the root image, made first if the cache has none for today's packages.
 
-    programs: which of packages.PROGRAMS the root has.
+    programs: which of packages.PROGRAMS the root has. kernel: the guests'; Debian's are there always.
     """
+    debug = debugkernel.tree(debugkernel.XEN) if kernel == DEBUG else None
     images = _images()
     folder = _base_folder(images, programs)
     if not folder.exists():
@@ -160,7 +139,9 @@ def base(programs: str = "base") -> Base:
             modules = [work / "modules" / kernel for kernel in KERNELS]
             rootfs.make(work, packages.PROGRAMS[programs], modules)
             (work / "releases.json").write_text(json.dumps(releases))
-    return Base(folder, releases)
+    if debug:
+        releases[DEBUG] = debugkernel.release(debug)
+    return Base(folder, releases, debug)
 
 
 def _cpio(entries: list[tuple[str, int, bytes]]) -> bytes:
@@ -206,7 +187,8 @@ def start(made: Base, hosts: str) -> Start:
     """Return the start-up archives that go with `made`; `hosts` becomes /etc/hosts everywhere."""
     files = [(path.name, path.read_bytes()) for path in sorted(GUESTFS.iterdir())]
     busybox = Path("/bin/busybox").read_bytes()
-    key = _hash(made.folder.name, files, busybox, hosts, START_MODULES, Path(__file__).read_bytes())
+    trees = [made.folder.name, made.debug and made.debug.name]
+    key = _hash(trees, files, busybox, hosts, START_MODULES, Path(__file__).read_bytes())
     folder = cache() / f"start-{key}"
     with making(folder) as work:
         if work:
@@ -215,11 +197,11 @@ def start(made: Base, hosts: str) -> Start:
                 run(["gcc", "-O2", "-static", "-o", agent, GUESTFS / "agent.c"])
                 disk = work / "boot"
                 disk.mkdir()
-                for kernel in KERNELS:
+                for kernel in made.kernels:
                     initrd = work / f"initrd-{kernel}"
                     initrd.write_bytes(_initrd(made, kernel, agent.read_bytes(), hosts))
                     shutil.copyfile(initrd, disk / initrd.name)
-                    shutil.copyfile(made.vmlinux(kernel), disk / made.vmlinux(kernel).name)
+                    shutil.copyfile(made.vmlinux(kernel), disk / f"vmlinux-{kernel}")
                 plain = ["-noI", "-noD", "-noF", "-noX", "-quiet", "-no-progress"]
                 run(["mksquashfs", disk, work / "boot.sqfs", *plain])
                 shutil.rmtree(disk)

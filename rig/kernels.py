@@ -23,10 +23,12 @@ MODULE_FOLDERS = (
     "drivers/net/virtio_net",
     "drivers/net/vrf",
     "drivers/net/xen-",
+    "drivers/nvme/",
     "drivers/scsi/iscsi",
     "drivers/scsi/libiscsi",
     "drivers/scsi/scsi_transport_iscsi",
     "drivers/scsi/sd_mod",
+    "drivers/target/",
     "drivers/virtio/",
     "drivers/xen/",
     "fs/ext4/",
@@ -83,9 +85,10 @@ def elf_of_bzimage(bzimage: Path, target: Path) -> None:
 
 
 def dependencies(modules: Path) -> dict[str, list[str]]:
-    """Return what modules.dep in the folder `modules` says: path -> paths it needs."""
-    table = {}
-    for line in (modules / "modules.dep").read_text().splitlines():
+    """Return what modules.dep in the folder `modules` says, if there is one: path -> paths it needs."""
+    table: dict[str, list[str]] = {}
+    listed = modules / "modules.dep"
+    for line in listed.read_text().splitlines() if listed.exists() else []:
         path, needs = line.split(":", 1)
         table[path] = needs.split()
     return table

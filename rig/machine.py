@@ -31,11 +31,12 @@ BOOT_SECONDS = 180.0  # much, for a host that does other things too
 class Config:
     """What to bring up.
 
-    guests: how many, g1 and so on. type: "pv" or "pvh". kernel: the guests', "6.12" or "6.1"; domain 0
-    has 6.12. vcpus and memory (MiB): of each guest. plain: one VM named g1, no Xen. clock: "wall", or
-    "instructions": one guest instruction is one nanosecond. xenstored: "c" or "o". xway: load the
-    tree's module and start its daemon. policy: what is in xwayd.conf. programs: which of
-    packages.PROGRAMS are installed. plugin: of the emulator, with its arguments.
+    guests: how many, g1 and so on. type: "pv" or "pvh". kernel: the guests', "6.12", "6.1", or "debug"
+    for ours of debugkernel; domain 0 has 6.12. vcpus and memory (MiB): of each guest. plain: one VM
+    named g1, no Xen. clock: "wall", or "instructions": one guest instruction is one nanosecond.
+    xenstored: "c" or "o". xway: load the tree's module and start its daemon. policy: what is in
+    xwayd.conf. programs: which of packages.PROGRAMS are installed. plugin: of the emulator, with its
+    arguments.
     """
 
     guests: int = 2
@@ -55,7 +56,7 @@ class Config:
         """Return it with defaults filled in; RigError names what is wrong."""
         for name, allowed in (
             ("type", ("pv", "pvh")),
-            ("kernel", image.KERNELS),
+            ("kernel", (*image.KERNELS, image.DEBUG)),
             ("clock", ("wall", "instructions")),
             ("xenstored", ("c", "o")),
             ("programs", tuple(packages.PROGRAMS)),
@@ -71,6 +72,8 @@ class Config:
             raise RigError(f"vcpus is {vcpus}; it can be 1 to 8")
         if self.plain and instructions and vcpus != 1:
             raise RigError("a plain VM by the instruction clock has one vcpu")
+        if self.plain and self.kernel == image.DEBUG:
+            raise RigError(f"the kernel {image.DEBUG} is for Xen's guests")
         if not 256 <= self.memory <= 8192:
             raise RigError(f"memory is {self.memory} MiB; it can be 256 to 8192")
         return Config(**{**asdict(self), "guests": guests, "vcpus": vcpus})
@@ -410,7 +413,7 @@ def _up(config: Config, name: str, die_with_us: bool) -> Machine:
     if name in names() and is_up(name):
         raise RigError(f"rig {name} is up already (rig down)")
     remove(name)
-    made = image.base(config.programs)
+    made = image.base(config.programs, config.kernel)
     start = image.start(made, hosts())
     products = build.products(config.kernel, made.releases[config.kernel]) if config.xway else None
     accel = "kvm" if config.clock == "wall" and qemu.kvm_works(made.vmlinux("6.12")) else "tcg"

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rig import packages
-from rig.image import making
-from rig.paths import cache
+from rig.paths import cache, making
 from rig.progress import Step
 from tests import traffic
 
