@@ -5,6 +5,7 @@
 #   make bench        everything that is measured, by both clocks; bench-quick: less of it
 #   make check        all tests; or a part: check-unit check-tools check-debug check-stress
 #                     check-style check-plain check-xen
+#   make check-deep   random calls between guests whose kernel checks memory and locks; builds that first
 #   make compat       programs as Debian ships them, between two guests, and other people's
 #                     suites of tests; prints tables
 #   make deb          Debian packages, in build/deb
@@ -59,7 +60,10 @@ check-plain: packages
 	$(PYTEST) tests/suites -k "python and socket and 6.12"
 
 check-xen: packages
-	$(PYTEST) tests/xen
+	$(PYTEST) tests/xen -m "not deep"
+
+check-deep: packages
+	XWAY_TEST_STRESS_SECONDS=$${XWAY_TEST_STRESS_SECONDS:-600} $(PYTEST) tests/xen -m deep
 
 bench: EXTENT := --full
 bench-quick: EXTENT := --quick
@@ -82,4 +86,4 @@ clean:
 	rm -rf build
 
 .PHONY: all packages demo check check-unit check-tools check-debug check-stress check-style
-.PHONY: check-plain check-xen bench bench-quick compat deb clean
+.PHONY: check-plain check-xen check-deep bench bench-quick compat deb clean

@@ -2,6 +2,8 @@
 
 import json
 import os
+import random
+import time
 
 import pytest
 
@@ -10,45 +12,72 @@ from tests.traffic import Ends
 
 SECONDS = int(os.environ.get("XWAY_TEST_STRESS_SECONDS", "60"))
 PROGRAM = "/tmp/stress"
-
-# Emulated PVH guests are so slow that hardly a connection lives to see its ring.
-pytestmark = [
-    pytest.mark.rig(type="pv", kernel="6.12"),
-    pytest.mark.rig(type="pv", kernel="6.1", vcpus=2),
-]
+CHECKS = "/tmp/checks.py"
 
 
-@pytest.mark.parametrize("seed", [1])
-def test_random_calls(ends: Ends, seed: int) -> None:
-    """No byte is lost, repeated or at a wrong place, nothing hangs: see tests/sock/stress.c."""
+def random_calls(ends: Ends, seed: int, seconds: int, *, slow: int = 1, scarce: bool = False) -> None:
+    """Make them for so long, and see that no byte is lost, repeated or misplaced, and nothing hangs.
+
+    slow: so many times less is expected of the guests. scarce: much of the time, requests of the module for
+    memory fail.
+    """
     program = traffic.build("stress", "stress.c", "stress_calls.c")
     for guest in (ends.passive, ends.active):
         guest.put(program, PROGRAM, mode=0o755)
     common = f"{ends.address} 5556 --seed {seed} --max 1000000 --hang 100 --on-hang 'xway conn; ss -tanoi'"
-    nap = 'sleep "$((RANDOM % 4)).$((RANDOM % 9))"'
+    nap = f'sleep "$((RANDOM % {4 * slow})).$((RANDOM % 9))"'
     toggle = f'while :; do {nap}; xway off; sleep "0.$((RANDOM % 9))"; xway on; done'
     guests = (ends.passive, ends.active)
     before = [traffic.counters(guest) for guest in guests]
     passive = ends.passive.start(f"exec {PROGRAM} listen {common} --workers 12")
     toggles = [guest.start(["bash", "-c", toggle]) for guest in guests]
+    active = ends.active.start(f"exec {PROGRAM} connect {common} --workers 6 --seconds {seconds}")
     try:
-        done = ends.active.run(
-            f"exec {PROGRAM} connect {common} --workers 6 --seconds {SECONDS}",
-            timeout=SECONDS + 300,
-            check=False,
-        )
+        while scarce and active.poll() is None and passive.poll() is None:
+            time.sleep(random.expovariate(0.5))
+            random.choice(guests).run(f"python3 {CHECKS} failing {random.choice([0, 0, 5, 30])}", timeout=600)
+        done = active.wait(seconds + 300)
     finally:
         for guest, running in zip(guests, toggles, strict=True):
+            if scarce:
+                guest.run(f"python3 {CHECKS} failing 0", timeout=600)
             running.kill()
             guest.run("xway on")
         ends.passive.run("pkill -TERM -o -x stress", check=False)
     said = passive.wait()
     assert done.status == said.status == 0, done.stderr + said.stderr + said.stdout
     told = json.loads(done.stdout)
-    assert told["failures"] == 0 and told["connections"] > SECONDS / 4, told
+    assert told["failures"] == 0 and told["connections"] > seconds / 4 / slow, told
     for guest, was in zip(guests, before, strict=True):
         traffic.settled(guest)
         now = traffic.moved(was, traffic.counters(guest))
+        print(guest.name, {name: n for name, n in now.items() if n})
         assert now["violations"] == 0, now
         # Many times as much by ring where the machine is not slow
-        assert now["tx_ring_bytes"] > 4_000 * SECONDS and now["switched_to_tcp"] > SECONDS / 20, now
+        assert now["tx_ring_bytes"] > 4_000 * seconds / slow, now
+        assert now["switched_to_tcp"] > seconds / 20 / slow, now
+
+
+# Emulated PVH guests are so slow that hardly a connection lives to see its ring.
+@pytest.mark.rig(type="pv", kernel="6.12")
+@pytest.mark.rig(type="pv", kernel="6.1", vcpus=2)
+@pytest.mark.parametrize("seed", [1])
+def test_random_calls(ends: Ends, seed: int) -> None:
+    """See tests/sock/stress.c."""
+    random_calls(ends, seed, SECONDS)
+
+
+@pytest.mark.deep
+@pytest.mark.rig(type="pv", kernel="debug", memory=768)
+def test_random_calls_checked(ends: Ends) -> None:
+    """The same in kernels that check memory and locks; then the module leaves nothing behind."""
+    guests = (ends.passive, ends.active)
+    for guest in guests:
+        guest.put(traffic.TOP / "tests/checks.py", CHECKS)
+        guest.run(f"for what in locks begin arm; do python3 {CHECKS} $what || exit 1; done", timeout=300)
+    for seed in range(1, 1 + max(1, SECONDS // 300)):
+        random_calls(ends, seed, min(300, SECONDS), slow=10, scarce=True)
+    for guest in guests:
+        traffic.unload(guest)
+    for guest in guests:
+        guest.run(f"python3 {CHECKS} leaks && python3 {CHECKS} locks", timeout=300)

@@ -1,0 +1,69 @@
+#!/usr/bin/python3
+"""What a kernel that checks itself (rig/debugkernel.py) is asked, inside: checks.py FUNCTION [NUMBER]."""
+
+import sys
+import time
+from pathlib import Path
+
+MODULE = Path("/sys/module/xway")
+DEBUG = Path("/sys/kernel/debug")
+LEAKS = DEBUG / "kmemleak"
+FAILING = ["failslab", "fail_page_alloc"]
+
+
+def locks() -> None:
+    """See that lockdep is alive: it turns itself off at the first trouble, of whatever kind."""
+    assert " debug_locks: 1" in " ".join(Path("/proc/lockdep_stats").read_text().split())
+
+
+def begin() -> None:
+    """Forget what the kernel itself has lost, and look for leaks only when asked."""
+    LEAKS.write_text("scan=off")
+    LEAKS.write_text("clear")
+
+
+def leaks() -> None:
+    """Find all memory given back; the module is not loaded any more."""
+    assert not MODULE.exists()
+    for _ in range(2):
+        # An object counts after five seconds without a reference.
+        time.sleep(5.5)
+        LEAKS.write_text("scan")
+    found = LEAKS.read_text()
+    assert not found, found
+
+
+def address_of(symbol: str) -> tuple[int, int]:
+    """Return where a function of the kernel begins and where the next one does."""
+    lines = sorted(line.split()[:3:2] for line in Path("/proc/kallsyms").read_text().splitlines())
+    at = next(i for i, line in enumerate(lines) if line[1] == symbol)
+    begin = int(lines[at][0], 16)
+    return begin, next(int(line[0], 16) for line in lines[at:] if int(line[0], 16) > begin)
+
+
+def arm() -> None:
+    """Choose what failing() is about: the loaded module's own requests for memory, and TCP's on its behalf.
+
+    But not for FIN and reset: without memory TCP sends none, and the other end waits for ever, module or not.
+    """
+    begin = int((MODULE / "sections/.text").read_text(), 16)
+    # One behind the other in tcp_output.c
+    fin, reset = address_of("tcp_send_fin"), address_of("tcp_send_active_reset")
+    assert fin[1] == reset[0]
+    for kind in FAILING:
+        for name, value in {
+            "require-start": begin, "require-end": begin + int((MODULE / "coresize").read_text()),
+            "reject-start": fin[0], "reject-end": reset[1], "stacktrace-depth": 32, "times": -1,
+            "verbose": 0, "probability": 0, "ignore-gfp-wait": "N",
+        }.items():  # fmt: skip
+            (DEBUG / kind / name).write_text(str(value))
+
+
+def failing(percent: int) -> None:
+    """Let so many of them fail."""
+    for kind in FAILING:
+        (DEBUG / kind / "probability").write_text(str(percent))
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*map(int, sys.argv[2:]))
