@@ -48,6 +48,7 @@ def random_calls(ends: Ends, seed: int, seconds: int, *, slow: int = 1, scarce: 
     assert done.status == said.status == 0, done.stderr + said.stderr + said.stdout
     told = json.loads(done.stdout)
     assert told["failures"] == 0 and told["connections"] > seconds / 4 / slow, told
+    switched = 0
     for guest, was in zip(guests, before, strict=True):
         traffic.settled(guest)
         now = traffic.moved(was, traffic.counters(guest))
@@ -55,7 +56,8 @@ def random_calls(ends: Ends, seed: int, seconds: int, *, slow: int = 1, scarce: 
         assert now["violations"] == 0, now
         # Many times as much by ring where the machine is not slow
         assert now["tx_ring_bytes"] > 4_000 * seconds / slow, now
-        assert now["switched_to_tcp"] > seconds / 20 / slow, now
+        switched += now["switched_to_tcp"]
+    assert switched > seconds / 20 / slow
 
 
 # Emulated PVH guests are so slow that hardly a connection lives to see its ring.
