@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from rig import packages
+from tests import traffic
 from tests.programs.way import MIB, Way, smbd
 
 
@@ -24,13 +26,49 @@ def verify(way: Way, disk: str) -> None:
     )
 
 
-def test_cifs_mount(way: Way) -> None:
+@contextmanager
+def configured(way: Way, script: str, undo: str) -> Iterator[None]:
+    """Have the kernel of the server's guest export something meanwhile: with its folders of settings."""
+    place = "/sys/kernel/config"
+    begin = f"modprobe configfs; mountpoint -q {place} || mount -t configfs none {place}; set -e"
+    way.server.run(f"{begin}\n{script}")
+    try:
+        yield
+    finally:
+        way.server.run(f"cd /sys/kernel/config; {undo}", check=False)
+
+
+def cifs_mount(way: Way) -> None:
+    """Read what is shared as t on port 4450."""
     want = way.file(4 * MIB, "/tmp/t/s/file")
-    smbd(way)
     way.get("modprobe cifs")
     share = f"mount -t cifs -o guest,port=4450,vers=3.0 //{way.host}/t"
     with way.carries(MIB, "kernel-socket"), mounted(way, share):
         assert way.checksum("cat /tmp/m/file") == want
+
+
+def test_cifs_mount(way: Way) -> None:
+    smbd(way)
+    cifs_mount(way)
+
+
+def test_ksmbd_with_cifs(way: Way) -> None:
+    """The kernel at both ends. The package of its helper cannot be installed beside Samba."""
+    folder = traffic.TOP / "build/tests/ksmbd"
+    packages.unpack("ksmbd-tools", folder)
+    for name in ("mountd", "control"):
+        way.server.put(folder / "usr/libexec/ksmbd.tools", f"/tmp/t/ksmbd.{name}")
+    way.server.write(
+        "/tmp/t/ksmbd.conf",
+        "[global]\ntcp port = 4450\nmap to guest = bad user\nguest account = root\n"
+        "[t]\npath = /tmp/t/s\nguest ok = yes\nread only = no\n",
+    )
+    way.server.run("modprobe ksmbd; mkdir -p /tmp/t/s; : >/tmp/t/users")
+    way.serve("/tmp/t/ksmbd.mountd -n -c /tmp/t/ksmbd.conf -u /tmp/t/users", 4450)
+    try:
+        cifs_mount(way)
+    finally:
+        way.server.run("/tmp/t/ksmbd.control -s; pkill ksmbd; sleep 1; modprobe -r ksmbd", check=False)
 
 
 def test_nfs_mount(way: Way) -> None:
@@ -66,16 +104,11 @@ def test_nbd(way: Way) -> None:
             way.get("nbd-client -d /dev/nbd0")
 
 
-def test_iscsi(way: Way) -> None:
-    """The kernel takes the program's socket over and reads TCP's queue itself."""
-    way.file(8 * MIB, "/tmp/t/disk")
-    name = "iqn.2000-01.org.example:t"
-    way.serve("tgtd -f --iscsi portal=0.0.0.0:3260", 3260)
-    way.server.run(
-        f"tgtadm --lld iscsi --op new --mode target --tid 1 -T {name};"
-        " tgtadm --lld iscsi --op new --mode logicalunit --tid 1 --lun 1 -b /tmp/t/disk;"
-        " tgtadm --lld iscsi --op bind --mode target --tid 1 -I ALL"
-    )
+ISCSI = "iqn.2000-01.org.example:t"
+
+
+def iscsi_disk(way: Way) -> None:
+    """Use the disk that the target ISCSI exports, by the kernel, which takes a program's socket over."""
     way.get("modprobe -a iscsi_tcp sd_mod; echo InitiatorName=iqn.2000-01.org.example:c >/tmp/t/name")
     way.get("mkdir -p /etc/iscsi; cp /tmp/t/name /etc/iscsi/initiatorname.iscsi")
     way.client.start("iscsid -f")
@@ -83,9 +116,66 @@ def test_iscsi(way: Way) -> None:
         way.get(f"iscsiadm -m discovery -t sendtargets -p {way.host}; iscsiadm -m node -l")
         try:
             disk = way.get(
-                "for i in $(seq 100); do ls /sys/class/iscsi_session/*/device/target*/*:1/block && exit 0;"
+                "for i in $(seq 100); do ls /sys/class/iscsi_session/*/device/target*/*/block && exit 0;"
                 " sleep 0.2; done 2>/dev/null; exit 1"
             )
             verify(way, f"/dev/{disk}")
         finally:
             way.get("iscsiadm -m node -u; iscsiadm -m node -o delete")
+
+
+def test_tgt_with_iscsi(way: Way) -> None:
+    way.file(8 * MIB, "/tmp/t/disk")
+    way.serve("tgtd -f --iscsi portal=0.0.0.0:3260", 3260)
+    way.server.run(
+        f"tgtadm --lld iscsi --op new --mode target --tid 1 -T {ISCSI};"
+        " tgtadm --lld iscsi --op new --mode logicalunit --tid 1 --lun 1 -b /tmp/t/disk;"
+        " tgtadm --lld iscsi --op bind --mode target --tid 1 -I ALL"
+    )
+    iscsi_disk(way)
+
+
+def test_lio_with_iscsi(way: Way) -> None:
+    """The kernel at both ends."""
+    way.file(8 * MIB, "/tmp/t/disk")
+    disk, target = "core/fileio_0/t", f"iscsi/{ISCSI}"
+    with configured(
+        way,
+        f"""modprobe -a target_core_mod target_core_file iscsi_target_mod; cd /sys/kernel/config/target
+            mkdir -p {disk} iscsi; mkdir {target} {target}/tpgt_1; cd {target}/tpgt_1
+            echo fd_dev_name=/tmp/t/disk,fd_dev_size={8 * MIB} >../../../{disk}/control
+            echo 1 >../../../{disk}/enable
+            mkdir np/{way.host}:3260 lun/lun_0; ln -s ../../../{disk} lun/lun_0/t
+            echo 0 >attrib/authentication; echo 0 >attrib/demo_mode_write_protect
+            echo 1 >attrib/generate_node_acls; echo 1 >attrib/cache_dynamic_acls; echo 1 >enable""",
+        f"""cd target/{target}; cd tpgt_1; echo 0 >enable; rm lun/lun_0/t; rmdir lun/lun_0 np/*
+            cd ../../..; rmdir {target}/tpgt_1 {target} iscsi {disk} core/fileio_0""",
+    ):
+        iscsi_disk(way)
+
+
+def test_nvme(way: Way) -> None:
+    """NVMe over TCP: the kernel at both ends."""
+    way.file(8 * MIB, "/tmp/t/disk")
+    name = "nqn.2000-01.org.example:t"
+    with (
+        configured(
+            way,
+            f"""modprobe -a nvmet nvmet-tcp; cd /sys/kernel/config/nvmet
+            mkdir subsystems/{name} subsystems/{name}/namespaces/1 ports/1; cd subsystems/{name}
+            echo 1 >attr_allow_any_host; echo -n /tmp/t/disk >namespaces/1/device_path
+            echo 1 >namespaces/1/buffered_io; echo 1 >namespaces/1/enable; cd ../../ports/1
+            echo tcp >addr_trtype; echo ipv4 >addr_adrfam; echo {way.host} >addr_traddr
+            echo 4420 >addr_trsvcid; ln -s ../../subsystems/{name} subsystems/{name}""",
+            f"""cd nvmet; rm ports/1/subsystems/{name}; rmdir ports/1 subsystems/{name}/namespaces/1
+            rmdir subsystems/{name}""",
+        ),
+        way.carries(MIB, "kernel-socket"),
+    ):
+        words = f"transport=tcp,traddr={way.host},trsvcid=4420,nqn={name}"
+        way.get(f"modprobe nvme-tcp; echo {words} >/dev/nvme-fabrics")
+        try:
+            way.get("for i in $(seq 100); do [ -b /dev/nvme0n1 ] && exit 0; sleep 0.2; done; exit 1")
+            verify(way, "/dev/nvme0n1")
+        finally:
+            way.get("echo 1 >/sys/class/nvme/nvme0/delete_controller")
