@@ -260,6 +260,7 @@ int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg);
 bool xway_tx_put_all(struct xway_conn *conn, struct sock *sk,
 		     struct msghdr *msg, u32 len);
 u32 xway_tx_look(struct xway_conn *conn, const struct sock *sk);
+u32 xway_tx_backlog(struct xway_conn *conn, const struct sock *sk);
 bool xway_tx_writeable(struct xway_conn *conn, const struct sock *sk);
 unsigned long xway_tx_patience(struct xway_conn *conn, struct sock *sk);
 

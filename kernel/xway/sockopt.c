@@ -263,12 +263,26 @@ static u32 sock_inq(struct xway_conn *conn, struct sock *sk)
 	return n;
 }
 
+static u32 sock_backlog(const struct sock *sk)
+{
+	struct xway_conn *conn = xway_switch_conn(sk);
+	u32 n = 0;
+
+	if (conn) {
+		n = xway_tx_backlog(conn, sk);
+		xway_conn_put(conn);
+	}
+	return n;
+}
+
 int xway_ioctl(struct sock *sk, int cmd, xway_ioctl_arg_t arg)
 {
 	struct xway_conn *conn = NULL;
-	u32 ring = 0;
+	u32 ring = 0, backlog = 0;
 	int ret;
 
+	if (cmd == SIOCOUTQ || cmd == SIOCOUTQNSD)
+		backlog = sock_backlog(sk);
 	if (cmd == SIOCINQ || cmd == SIOCATMARK)
 		conn = hold_rx(sk);
 	if (conn && cmd == SIOCINQ) {
@@ -289,6 +303,9 @@ int xway_ioctl(struct sock *sk, int cmd, xway_ioctl_arg_t arg)
 	/* The urgent byte came by TCP, after what is in the ring. */
 	if (!ret && ring)
 		ret = xway_ioctl_put(arg, 0);
+	/* What TCP had sent before has arrived when half the ring is full. */
+	if (!ret && backlog)
+		ret = xway_ioctl_put(arg, backlog);
 	xway_stray_leave();
 	return ret;
 }

@@ -333,6 +333,21 @@ bool xway_tx_put_all(struct xway_conn *conn, struct sock *sk,
 	return tx_publish(conn, msg, len) > 0;
 }
 
+/**
+ * xway_tx_backlog() - bytes in the ring that by TCP would still be at the sender
+ * @conn: connection
+ * @sk: its socket
+ *
+ * The ring is the queues of both ends at once. Half of what may be in it stands
+ * for the receiver's: bytes there have arrived. Context: any.
+ */
+u32 xway_tx_backlog(struct xway_conn *conn, const struct sock *sk)
+{
+	u32 half = tx_window(&conn->tx, sk) / 2, used = tx_used(conn);
+
+	return used > half && !tx_reader_gone(conn) ? used - half : 0;
+}
+
 /* Is half of it free? Without a reader the call tells what happened. */
 static bool tx_half_free(struct xway_conn *conn, u32 window)
 {
