@@ -10,13 +10,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tools import behaviour, exactly, in_a_child, keep, libc, listen, outcome, pair, place, say, to_end, warm
+from tools import (
+    SO_ATTACH_BPF,
+    behaviour,
+    exactly,
+    in_a_child,
+    keep,
+    libc,
+    listen,
+    outcome,
+    pair,
+    place,
+    say,
+    to_end,
+    warm,
+)
 
 # linux/bpf.h
 BPF = 321
 MAP_CREATE, MAP_LOOKUP_ELEM, PROG_LOAD, PROG_ATTACH, PROG_DETACH = 0, 1, 5, 8, 9
 ARRAY = 2
-CGROUP_SKB, SOCK_OPS, SOCK_ADDR, SOCKOPT = 8, 13, 18, 25  # types of programs
+SOCKET_FILTER, CGROUP_SKB, SOCK_OPS, SOCK_ADDR, SOCKOPT = 1, 8, 13, 18, 25  # types of programs
 EGRESS, ON_SOCK_OPS, CONNECT4, GETSOCKOPT, SETSOCKOPT = 1, 3, 10, 21, 22  # where they are attached
 STATE_CHANGES = 4  # flag: call for changes of the state, too
 OPERATIONS = 16
@@ -44,15 +58,20 @@ def bpf(command: int, attributes: bytes) -> int:
     return done
 
 
-@contextmanager
-def attached(kind: int, where: int, program: bytes) -> Iterator[None]:
-    """Have a program see the sockets that this process makes, in a cgroup of its own."""
+def load(kind: int, program: bytes, where: int = 0) -> int:
+    """Load a program to be attached there; return its descriptor."""
     code = ctypes.create_string_buffer(program, len(program))
     license = ctypes.create_string_buffer(b"GPL")
     attributes = struct.pack(
         "IIQQ", kind, len(program) // 8, ctypes.addressof(code), ctypes.addressof(license)
     )
-    loaded = bpf(PROG_LOAD, attributes + struct.pack("44xI", where))  # the latter: expected_attach_type
+    return bpf(PROG_LOAD, attributes + struct.pack("44xI", where))  # the latter: expected_attach_type
+
+
+@contextmanager
+def attached(kind: int, where: int, program: bytes) -> Iterator[None]:
+    """Have a program see the sockets that this process makes, in a cgroup of its own."""
+    loaded = load(kind, program, where)
     ours = Path("/sys/fs/cgroup" + Path("/proc/self/cgroup").read_text().strip().rpartition("::")[2])
     cgroup = Path("/sys/fs/cgroup/behaviours")
     cgroup.mkdir(exist_ok=True)
@@ -97,6 +116,17 @@ def cgroup_lets_packets_pass() -> None:
         a, b = pair()
         a.sendall(b"passed")
         say(exactly(b, 6))
+
+
+@behaviour
+def filter_of_bpf() -> None:
+    """A filter as bpf() loads it, which lets everything pass."""
+    a, b = pair()
+    loaded = load(SOCKET_FILTER, result(-1))
+    say(outcome(b.setsockopt, socket.SOL_SOCKET, SO_ATTACH_BPF, loaded))
+    a.sendall(b"passes")
+    say(exactly(b, 6))
+    os.close(loaded)
 
 
 @behaviour

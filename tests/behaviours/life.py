@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import os
 import socket
 import struct
 import subprocess
@@ -39,6 +40,7 @@ from tools import (
 # linux/sched.h, linux/prctl.h, linux/seccomp.h
 CLONE_NEWNET = 0x40000000
 PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, SECCOMP_MODE_FILTER = 22, 38, 2
+SENDTO = 44  # number of the call
 
 
 @behaviour
@@ -321,18 +323,21 @@ def listener_that_knows_mptcp() -> None:
 
 @behaviour
 def filtered_calls() -> None:
-    """A process under seccomp, as in a container."""
+    """A process under seccomp, as in a container: one that may write, but not send."""
     a, b = pair()
 
     def send() -> None:
-        allow = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7FFF0000), 8)
-        program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", 1, ctypes.addressof(allow)), 16)
+        # The call's number; is it that one? An error; allow.
+        steps = (0x20, 0, 0, 0), (0x15, 0, 1, SENDTO), (6, 0, 0, 0x50000 | errno.EPERM), (6, 0, 0, 0x7FFF0000)
+        code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps), 32)
+        program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", 4, ctypes.addressof(code)), 16)
         libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        done = libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program)
-        a.sendall(b"filtered %d" % done)
+        say(libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program))
+        say(outcome(a.send, b"not allowed"))
+        os.write(a.fileno(), b"filtered")
 
     in_a_child(send)
-    say(exactly(b, 10))
+    say(exactly(b, 8))
 
 
 @behaviour

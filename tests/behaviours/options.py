@@ -4,6 +4,7 @@ import ctypes
 import os
 import socket
 import struct
+import threading
 import time
 from contextlib import suppress
 from typing import Any
@@ -18,16 +19,22 @@ from tools import (
     SO_BUSY_POLL,
     SO_COOKIE,
     SO_DETACH_FILTER,
+    SO_INCOMING_CPU,
     SO_TIMESTAMP,
     SO_TIMESTAMPING,
+    SO_TIMESTAMPNS,
+    SOL_TLS,
     SOON,
     TCP_FASTOPEN_CONNECT,
     TCP_INQ,
+    TCP_MD5SIG,
     TCP_REPAIR,
     TCP_REPAIR_QUEUE,
     TCP_SAVE_SYN,
     TCP_SAVED_SYN,
     TCP_ULP,
+    TLS_RX,
+    TLS_TX,
     arrived,
     asleep,
     behaviour,
@@ -41,6 +48,7 @@ from tools import (
     opened,
     outcome,
     pair,
+    pattern,
     place,
     polled,
     queued,
@@ -165,6 +173,39 @@ def queue_sizes() -> None:
     a.shutdown(socket.SHUT_WR)
     polled(b, "RDHUP")
     say(queued(b), b.recv(10), queued(b), b.recv(10), queued(b))
+
+
+@behaviour
+def queue_sizes_when_full() -> None:
+    a, b = pair()
+    count = fill(a)
+    say(queued(a, SIOCOUTQ) > 0, queued(a, SIOCOUTQNSD) > 0, 0 < queued(b) <= count)
+    say(exactly(b, count) == b"f" * count)
+    end = time.monotonic() + SOON
+    while queued(a, SIOCOUTQ) and time.monotonic() < end:
+        time.sleep(0.002)
+    say(queued(a, SIOCOUTQ), queued(a, SIOCOUTQNSD))
+
+
+@behaviour
+def segments_and_processors() -> None:
+    """Options that shape TCP's packets, or tell of the processor that handles them."""
+    listener = listen()
+    a = keep(socket.socket())
+    say(outcome(a.setsockopt, socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1000))
+    a.connect(place(listener))
+    b = keep(listener.accept()[0])
+    warm(a, b)
+    say(500 < a.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) <= 1000)
+    for end in (a, b):
+        say(outcome(end.setsockopt, socket.IPPROTO_TCP, socket.TCP_MAXSEG, 900))
+        for value in (0, 1):
+            say(outcome(end.setsockopt, socket.IPPROTO_TCP, socket.TCP_QUICKACK, value))
+            say(end.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK))
+        say(0 <= end.getsockopt(socket.SOL_SOCKET, SO_INCOMING_CPU) < (os.cpu_count() or 1))
+        say(outcome(end.setsockopt, socket.SOL_SOCKET, SO_INCOMING_CPU, 0))
+    a.sendall(b"s" * 50000)
+    say(exactly(b, 50000) == b"s" * 50000)
 
 
 @behaviour
@@ -326,10 +367,10 @@ def user_timeout_and_a_slow_reader() -> None:
     say(got, count)
 
 
-@behaviour
-def time_stamps() -> None:
+def stamped(option: int, value: int) -> None:
+    """See time stamps come with the bytes once an option asks for them."""
     a, b = pair()
-    b.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMP, 1)
+    b.setsockopt(socket.SOL_SOCKET, option, value)
     end = time.monotonic() + SOON
     control: list[Any] = []
     while not control and time.monotonic() < end:  # the kernel begins to take the time a little later
@@ -338,6 +379,21 @@ def time_stamps() -> None:
         data, control, flags, _ = b.recvmsg(10, 100)
         time.sleep(0.01)
     say(data, [(level, kind) for level, kind, _ in control], flags)
+
+
+@behaviour
+def time_stamps() -> None:
+    stamped(SO_TIMESTAMP, 1)
+
+
+@behaviour
+def time_stamps_in_nanoseconds() -> None:
+    stamped(SO_TIMESTAMPNS, 1)
+
+
+@behaviour
+def time_stamps_of_what_came() -> None:
+    stamped(SO_TIMESTAMPING, 1 << 3 | 1 << 4)  # on arrival, by the software
 
 
 @behaviour
@@ -408,9 +464,38 @@ def upper_layer() -> None:
     a, b = pair()
     say(a.getsockopt(socket.IPPROTO_TCP, TCP_ULP, 16).rstrip(b"\0"))
     say(outcome(a.setsockopt, socket.IPPROTO_TCP, TCP_ULP, b"no-such"))
-    say(outcome(a.setsockopt, socket.IPPROTO_TCP, TCP_ULP, b"tls") in (None, "ENOENT"))
+    say(outcome(a.setsockopt, socket.IPPROTO_TCP, TCP_ULP, b"tls"))
     a.sendall(b"plain")
     say(exactly(b, 5))
+
+
+@behaviour
+def tls_of_the_kernel() -> None:
+    """Keys are given in mid-stream, as by a web server after its handshake."""
+    a, b = pair()
+    # struct tls12_crypto_info_aes_gcm_128: TLS 1.2, cipher; iv, key, salt, number of the first record
+    keys = struct.pack("HH", 0x303, 51) + b"i" * 8 + b"k" * 16 + b"salt" + bytes(8)
+    for end in (a, b):
+        say(outcome(end.setsockopt, socket.IPPROTO_TCP, TCP_ULP, b"tls"))
+        say([outcome(end.setsockopt, SOL_TLS, way, keys) for way in (TLS_TX, TLS_RX)])
+    data = pattern(100000)
+    for one, other in ((a, b), (b, a)):
+        sender = threading.Thread(target=one.sendall, args=(data,))
+        sender.start()
+        say(exactly(other, len(data)) == data)
+        sender.join()
+    say(a.getsockopt(socket.IPPROTO_TCP, TCP_ULP, 16).rstrip(b"\0"))
+
+
+@behaviour
+def key_for_another_peer() -> None:
+    """TCP_MD5SIG, as a router sets it; for this peer no packet would pass where addresses are translated."""
+    a, b = pair()
+    other = struct.pack("=H2x4s120x", socket.AF_INET, socket.inet_aton("192.0.2.1"))
+    key = struct.pack("=BBHI80s", 0, 0, 4, 0, b"key!")
+    say(outcome(a.setsockopt, socket.IPPROTO_TCP, TCP_MD5SIG, other + key))
+    a.sendall(b"unsigned")
+    say(exactly(b, 8))
 
 
 @behaviour
@@ -418,7 +503,7 @@ def upper_layer_over_unread_bytes() -> None:
     a, b = pair()
     a.sendall(b"unread")
     arrived(b, 6)
-    say(outcome(b.setsockopt, socket.IPPROTO_TCP, TCP_ULP, b"tls") in (None, "ENOENT"))
+    say(outcome(b.setsockopt, socket.IPPROTO_TCP, TCP_ULP, b"tls"))
     a.sendall(b", plain")
     say(exactly(b, 13), outcome(b.recv, 1, socket.MSG_DONTWAIT))
 
