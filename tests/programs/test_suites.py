@@ -10,7 +10,7 @@ from tests.programs.way import MIB, POSTGRESQL, Way, postgresql
 
 MPTCP_CONNECT = [
     "-m poll", "-m mmap", "-m sendfile", "-P saveWithPeek", "-P saveAfterPeek", "-S 4096 -R 4096",
-    "-r 100000 -m poll", "-f 100000",
+    "-r 100000 -m poll", "-f 100000", "-6", "-c TIMESTAMPNS", "-c TCPINQ", "-j", "-M 7", "-o TRANSPARENT",
 ]  # fmt: skip
 
 
@@ -22,11 +22,12 @@ def test_mptcp_connect(way: Way) -> None:
     theirs = way.file(2 * MIB, "/tmp/t/client", at_client=True)
     with way.carries(8 * MIB):
         for options in MPTCP_CONNECT:
-            cut = "-f" in options
+            cut, family6 = "-f" in options, "-6" in options
+            anywhere, there = ("::", way.server.ip6) if family6 else ("0.0.0.0", way.host)
             words = f"/tmp/t/mptcp_connect -s TCP -p 7001 -t 60000 {options}"
             other = words.replace("-f 100000", "-f -1")
-            server = way.serve(f"{other} -l 0.0.0.0 </tmp/t/server >/tmp/t/got", 7001)
-            way.get(f"{words} {way.host} </tmp/t/client >/tmp/t/got")
+            server = way.serve(f"{other} -l {anywhere} </tmp/t/server >/tmp/t/got", 7001)
+            way.get(f"{words} {there} </tmp/t/client >/tmp/t/got")
             assert server.wait().status == 0, server.stderr()
             if not cut:
                 assert way.get("sha256sum </tmp/t/got").split()[0] == ours, options

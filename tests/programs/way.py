@@ -70,7 +70,7 @@ class Way:
             assert reason in reasons and ring < least, seen
             self.row["by"] = f"TCP ({reason})"
         else:
-            assert ring + tcp >= least and tcp < ring / 4 + 100_000, seen
+            assert ring and ring + tcp >= least and tcp < ring / 4 + 100_000, seen
             self.row["by"] = f"ring, {ring / (ring + tcp):.1%} of {ring + tcp:,} bytes"
 
     def file(self, size: int, path: str = "/tmp/t/file", *, at_client: bool = False) -> str:

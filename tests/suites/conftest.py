@@ -51,6 +51,7 @@ class Suite:
         self.row["by"] = f"ring {moved['tx_ring_bytes']:,} bytes, TCP {moved['tx_tcp_bytes']:,}"
         reasons = traffic.reasons(moved)
         self.row["left for"] = ", ".join(f"{name} {n}" for name, n in sorted(reasons.items()))
+        assert count > len(ours) / 2, ours
         left = {name: (plain[name], ours.get(name)) for name in plain if ours.get(name) != plain[name]}
         assert not left, json.dumps(left, indent=1)
         assert not reason or reason in reasons, moved
