@@ -10,7 +10,7 @@ from tests.programs.way import MIB, POSTGRESQL, Way, postgresql
 
 MPTCP_CONNECT = [
     "-m poll", "-m mmap", "-m sendfile", "-P saveWithPeek", "-P saveAfterPeek", "-S 4096 -R 4096",
-    "-r 100000 -m poll", "-f 100000", "-6", "-c TIMESTAMPNS", "-c TCPINQ", "-j", "-M 7", "-o TRANSPARENT",
+    "-r 100000 -m poll", "-f 100000", "-6", "-j", "-M 7", "-o TRANSPARENT",
 ]  # fmt: skip
 
 
