@@ -107,8 +107,8 @@ def test_nbd(way: Way) -> None:
 ISCSI = "iqn.2000-01.org.example:t"
 
 
-def iscsi_disk(way: Way) -> None:
-    """Use the disk that the target ISCSI exports, by the kernel, which takes a program's socket over."""
+def iscsi_disk(way: Way, lun: int) -> None:
+    """Use a disk of the target ISCSI; the kernel takes the program's socket over and reads TCP's queue."""
     way.get("modprobe -a iscsi_tcp sd_mod; echo InitiatorName=iqn.2000-01.org.example:c >/tmp/t/name")
     way.get("mkdir -p /etc/iscsi; cp /tmp/t/name /etc/iscsi/initiatorname.iscsi")
     way.client.start("iscsid -f")
@@ -116,7 +116,8 @@ def iscsi_disk(way: Way) -> None:
         way.get(f"iscsiadm -m discovery -t sendtargets -p {way.host}; iscsiadm -m node -l")
         try:
             disk = way.get(
-                "for i in $(seq 100); do ls /sys/class/iscsi_session/*/device/target*/*/block && exit 0;"
+                "for i in $(seq 100); do"
+                f" ls /sys/class/iscsi_session/*/device/target*/*:{lun}/block && exit 0;"
                 " sleep 0.2; done 2>/dev/null; exit 1"
             )
             verify(way, f"/dev/{disk}")
@@ -132,7 +133,7 @@ def test_tgt_with_iscsi(way: Way) -> None:
         " tgtadm --lld iscsi --op new --mode logicalunit --tid 1 --lun 1 -b /tmp/t/disk;"
         " tgtadm --lld iscsi --op bind --mode target --tid 1 -I ALL"
     )
-    iscsi_disk(way)
+    iscsi_disk(way, 1)
 
 
 def test_lio_with_iscsi(way: Way) -> None:
@@ -151,7 +152,7 @@ def test_lio_with_iscsi(way: Way) -> None:
         f"""cd target/{target}; cd tpgt_1; echo 0 >enable; rm lun/lun_0/t; rmdir lun/lun_0 np/*
             cd ../../..; rmdir {target}/tpgt_1 {target} iscsi {disk} core/fileio_0""",
     ):
-        iscsi_disk(way)
+        iscsi_disk(way, 0)
 
 
 def test_nvme(way: Way) -> None:
