@@ -15,10 +15,10 @@ from pathlib import Path
 from rig import packages
 from rig.errors import RigError
 from rig.host import need_packages, run
+from rig.packages import KERNEL_SOURCE
 from rig.paths import cache, making
 from rig.progress import Step
 
-SOURCE = "linux-source-6.12"
 TOOLS = ("bc", "bison", "flex", "gcc", "kmod", "libc6-dev", "libelf-dev", "make", "patch", "xz-utils")
 HERE = Path(__file__).resolve().parent / "debug"
 COMMON = HERE / "common.config"
@@ -71,11 +71,11 @@ def tree(recipe: Recipe) -> Path:
     if built:
         return built[-1]
     packages.refresh()
-    version = packages.version(SOURCE)
+    version = packages.version(KERNEL_SOURCE)
     folder = cache() / f"{recipe.name}-{version}-{recipe.key()}"
     with making(folder) as work:
         if work:
-            with Step(f"building the {recipe.name} kernel of {SOURCE} {version}, once"):
+            with Step(f"building the {recipe.name} kernel of {KERNEL_SOURCE} {version}, once"):
                 _build(recipe, work)
     return folder
 
@@ -87,12 +87,7 @@ def release(tree: Path) -> str:
 
 def _build(recipe: Recipe, work: Path) -> None:
     """Unpack the source into `work`, compile it, and leave what is needed."""
-    exclude = " ".join(f"--exclude='*/{pattern}'" for pattern in UNUSED)
-    run(
-        ["sh", "-ec",
-         f"dpkg-deb --fsys-tarfile {packages.download(SOURCE)} | tar xO ./usr/src/{SOURCE}.tar.xz |"
-         f" xz -dc -T0 | tar x -C {work} --strip-components=1 {exclude}"],
-    )  # fmt: skip
+    packages.unpack_kernel_source(work, *(f"--exclude=*/{pattern}" for pattern in UNUSED))
     if recipe.patch:
         run(["patch", "-s", "-p1", "-d", work, "-i", recipe.patch])
     make = ["nice", "-n", "5", "make", "-s", "-C", os.fspath(work), f"ARCH={recipe.arch}"]
@@ -103,27 +98,18 @@ def _build(recipe: Recipe, work: Path) -> None:
     have = set((work / ".config").read_text().splitlines())
     lost = [o for o in recipe.options().splitlines() if re.match(r"\w+=[^n]", o) and o not in have]
     if lost:
-        raise RigError(f"{SOURCE} does not take these options of {recipe.config}: {' '.join(lost)}")
+        raise RigError(f"{KERNEL_SOURCE} does not take these options of {recipe.config}: {' '.join(lost)}")
     run([*make, f"-j{os.cpu_count()}", *recipe.targets])
     _prune(work, recipe)
 
 
 def _prune(work: Path, recipe: Recipe) -> None:
     """Remove what neither runs nor builds a module: most of the tree."""
-    keep = [Path(name) for name in ("include", "scripts", *recipe.keep)]
-
-    def visit(folder: Path) -> None:
+    keep = [work / name for name in ("include", "scripts", *recipe.keep)]
+    for folder in {path.parent for path in keep}:
         for path in folder.iterdir():
-            name = path.relative_to(work)
-            if name in keep:
-                continue
-            if not path.is_dir():
-                if path.name.startswith((".tmp_vmlinux", "vmlinux.")):
-                    path.unlink()
-            elif any(name in kept.parents for kept in keep):
-                visit(path)
-            else:
+            if path.is_dir() and not any(path == kept or path in kept.parents for kept in keep):
                 shutil.rmtree(path)
-
-    visit(work)
+    for path in [*work.glob(".tmp_vmlinux*"), *work.glob("vmlinux.*")]:
+        path.unlink()
     run(["find", work / "arch", "-name", "*.[oa]", "-delete"])

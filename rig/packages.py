@@ -40,6 +40,7 @@ KERNEL_PACKAGES = {"6.12": "linux-image-6.12-amd64", "6.1": "linux-image-amd64"}
 HEADER_PACKAGES = {"6.12": "linux-headers-6.12-amd64", "6.1": "linux-headers-amd64"}
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 XEN_PACKAGE = "xen-hypervisor-4.17-amd64"
+KERNEL_SOURCE = "linux-source-6.12"
 
 
 _known: dict[str, dict[str, str]] = {}
@@ -169,3 +170,15 @@ def unpack(package: str, folder: Path) -> None:
     """Unpack `package`, without running its scripts, into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     run(["dpkg-deb", "-x", download(package), folder])
+
+
+def unpack_kernel_source(folder: Path, *words: str, strip: int = 1) -> None:
+    """Unpack the kernel's source into `folder`.
+
+    words: for tar, such as members or what to exclude; a member is KERNEL_SOURCE/PATH. strip: how many
+    leading folders of each path are left out.
+    """
+    script = 'dpkg-deb --fsys-tarfile "$1" | tar xO "$2" | xz -dc -T0 | { shift 2; tar x "$@"; }'
+    archive = f"./usr/src/{KERNEL_SOURCE}.tar.xz"
+    where = ["-C", folder, f"--strip-components={strip}"]
+    run(["sh", "-ec", script, "sh", download(KERNEL_SOURCE), archive, *where, *words])

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rig import packages
+from rig.packages import KERNEL_SOURCE
 from rig.paths import cache, making
 from rig.progress import Step
 from tests import traffic
 
-KERNEL = "linux-source-6.12"
 SELFTESTS = ["kselftest.h", "kselftest_harness.h", "net/tls.c", "net/msg_zerocopy.c", "net/tcp_mmap.c"]
 SELFTESTS += ["net/mptcp/mptcp_connect.c"]
 
@@ -23,19 +23,13 @@ def _kept(name: str, wanted: Sequence[str]) -> Path:
 
 def _selftests() -> Path:
     """Return the folder tools/testing/selftests of a kernel source, with what is wanted of it."""
-    packages.look_up([KERNEL])
-    folder = _kept(f"selftests-{packages.version(KERNEL)}", [*SELFTESTS, "changed 2"])
+    packages.look_up([KERNEL_SOURCE])
+    folder = _kept(f"selftests-{packages.version(KERNEL_SOURCE)}", [*SELFTESTS, "changed 2"])
     with making(folder) as work:
         if work:
             with Step("unpacking the kernel's self-tests"):
-                names = " ".join(f"{KERNEL}/tools/testing/selftests/{name}" for name in SELFTESTS)
-                subprocess.run(
-                    f"dpkg-deb --fsys-tarfile {packages.download(KERNEL)} |"
-                    f" tar xO ./usr/src/{KERNEL}.tar.xz | xz -dc -T0 |"
-                    f" tar x -C {work} --strip-components=4 {names}",
-                    shell=True,
-                    check=True,
-                )
+                members = (f"{KERNEL_SOURCE}/tools/testing/selftests/{name}" for name in SELFTESTS)
+                packages.unpack_kernel_source(work, *members, strip=4)
                 # Tests of later kernels were added to this one that call a function by its later arguments.
                 tls = work / "net/tls.c"
                 calls = re.compile(r"(tls_crypto_info_init\([^;]*?), [01]\);")
