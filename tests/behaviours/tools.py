@@ -171,11 +171,16 @@ def mask(sock: socket.socket) -> int:
 
 
 def polled(sock: socket.socket, wanted: str) -> str:
-    """Return what poll() says once it says `wanted`."""
+    """Return what poll() says once it says `wanted`, and does not change any more.
+
+    TCP sets a socket's error and closes it in two steps: another processor may see the one without the other.
+    """
     end = time.monotonic() + SOON
-    while not mask(sock) & EVENTS[wanted] and time.monotonic() < end:
-        time.sleep(0.002)
-    return names(mask(sock))
+    before, now = 0, mask(sock)
+    while (not now & EVENTS[wanted] or now != before) and time.monotonic() < end:
+        time.sleep(0.02 if now & EVENTS[wanted] else 0.002)
+        before, now = now, mask(sock)
+    return names(now)
 
 
 def silent(sock: socket.socket, event: int = select.POLLIN) -> bool:
