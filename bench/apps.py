@@ -11,7 +11,6 @@ from bench.results import Metric, Results
 from rig import packages
 from rig.errors import RigError
 from rig.guest import Guest
-from rig.paths import BUILD
 
 FOLDER = "/tmp/bench"  # in tmpfs
 POSTGRES_CONF = """listen_addresses = '*'
@@ -200,9 +199,8 @@ class Ftp(App):
     metrics = (Metric("ftp, 64 MiB", "Mbit/s", True, "curl -s of 64 MiB from vsftpd, tmpfs to tmpfs"),)
 
     def start(self, server: Guest, client: Guest) -> None:
-        """Start vsftpd; its package is not installed, as others conflict with it."""
-        packages.unpack("vsftpd", BUILD / "bench/vsftpd")
-        server.put(BUILD / "bench/vsftpd/usr/sbin/vsftpd", f"{FOLDER}/vsftpd", mode=0o755)
+        """Start vsftpd."""
+        server.put(packages.unpacked("vsftpd") / "usr/sbin/vsftpd", f"{FOLDER}/vsftpd", mode=0o755)
         config = f"""listen=YES
 listen_port=2121
 anonymous_enable=YES

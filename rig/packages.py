@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rig.errors import RigError
 from rig.host import run
+from rig.paths import BUILD
 from rig.paths import cache as cache_dir
 from rig.progress import Step
 
@@ -170,6 +171,13 @@ def unpack(package: str, folder: Path) -> None:
     """Unpack `package`, without running its scripts, into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     run(["dpkg-deb", "-x", download(package), folder])
+
+
+def unpacked(package: str) -> Path:
+    """Return a folder with `package` unpacked: one that cannot be installed, as others conflict with it."""
+    folder = BUILD / "packages" / package
+    unpack(package, folder)
+    return folder
 
 
 def unpack_kernel_source(folder: Path, *words: str, strip: int = 1) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rig import packages
-from tests import traffic
 from tests.programs.way import MIB, Way, smbd
 
 
@@ -53,11 +52,9 @@ def test_cifs_mount(way: Way) -> None:
 
 
 def test_ksmbd_with_cifs(way: Way) -> None:
-    """The kernel at both ends. The package of its helper cannot be installed beside Samba."""
-    folder = traffic.TOP / "build/tests/ksmbd"
-    packages.unpack("ksmbd-tools", folder)
+    """The kernel at both ends."""
     for name in ("mountd", "control"):
-        way.server.put(folder / "usr/libexec/ksmbd.tools", f"/tmp/t/ksmbd.{name}")
+        way.server.put(packages.unpacked("ksmbd-tools") / "usr/libexec/ksmbd.tools", f"/tmp/t/ksmbd.{name}")
     way.server.write(
         "/tmp/t/ksmbd.conf",
         "[global]\ntcp port = 4450\nmap to guest = bad user\nguest account = root\n"

@@ -1,7 +1,6 @@
 """Programs that copy files."""
 
 from rig import packages
-from tests import traffic
 from tests.programs.way import MIB, Way, smbd, sshd
 
 
@@ -35,10 +34,8 @@ def test_rsync_daemon(way: Way) -> None:
 
 
 def vsftpd(way: Way) -> None:
-    """Start it for what is in /tmp/t/ftp; its package is not installed, as others conflict with it."""
-    folder = traffic.TOP / "build/tests/programs/vsftpd"
-    packages.unpack("vsftpd", folder)
-    way.server.put(folder / "usr/sbin/vsftpd", "/tmp/t/vsftpd", mode=0o755)
+    """Start it for what is in /tmp/t/ftp."""
+    way.server.put(packages.unpacked("vsftpd") / "usr/sbin/vsftpd", "/tmp/t/vsftpd", mode=0o755)
     way.server.write(
         "/tmp/t/vsftpd.conf",
         "listen=YES\nlisten_port=2121\nanonymous_enable=YES\nanon_root=/tmp/t/ftp\nbackground=NO\n"
