@@ -46,13 +46,13 @@ def arm() -> None:
 
     But not for FIN and reset: without memory TCP sends none, and the other end waits for ever, module or not.
     """
-    begin = int((MODULE / "sections/.text").read_text(), 16)
+    start = int((MODULE / "sections/.text").read_text(), 16)
     # One behind the other in tcp_output.c
     fin, reset = address_of("tcp_send_fin"), address_of("tcp_send_active_reset")
     assert fin[1] == reset[0]
     for kind in FAILING:
         for name, value in {
-            "require-start": begin, "require-end": begin + int((MODULE / "coresize").read_text()),
+            "require-start": start, "require-end": start + int((MODULE / "coresize").read_text()),
             "reject-start": fin[0], "reject-end": reset[1], "stacktrace-depth": 32, "times": -1,
             "verbose": 0, "probability": 0, "ignore-gfp-wait": "N",
         }.items():  # fmt: skip
