@@ -85,6 +85,30 @@ static int rx_base(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 	return ret == -EFAULT ? -XWAY_AGAIN_FAULT : ret;
 }
 
+static bool rx_stamp_wanted(const struct sock *sk)
+{
+	return sock_flag(sk, SOCK_RCVTSTAMP) || READ_ONCE(sk->sk_tsflags);
+}
+
+/*
+ * Nobody notes when bytes come into the ring, so who wants to know is returned
+ * to TCP; but they may be read before. They came no later than now.
+ * @room: of the control buffer before the call; TCP's own stamp stays.
+ */
+static void rx_stamp(struct sock *sk, struct msghdr *msg, size_t room)
+{
+	struct sk_buff *skb;
+
+	if (likely(!rx_stamp_wanted(sk)) || msg->msg_controllen != room)
+		return;
+	skb = alloc_skb(0, GFP_KERNEL);
+	if (!skb)
+		return;
+	skb->tstamp = ktime_get_real();
+	sock_recv_timestamp(msg, sk, skb);
+	kfree_skb(skb);
+}
+
 /* Bytes that are there to be read, as TCP counts them for TCP_CM_INQ. */
 u32 xway_rx_unread(struct xway_conn *conn, const struct sock *sk)
 {
@@ -382,6 +406,7 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 	int target = sock_rcvlowat(sk, flags & MSG_WAITALL, len);
 	size_t most = SIZE_MAX;
 	struct iov_iter start = msg->msg_iter;
+	size_t room = msg->msg_controllen;
 	int copied = 0, peeked = 0, faults = 0, ret;
 	bool looked = false, last = false;
 
@@ -412,7 +437,10 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 				flags |= MSG_DONTWAIT;
 			ret = conn->base_prot->recvmsg(sk, msg, len - copied,
 						       flags, addr_len);
-			return copied ? copied + max(ret, 0) : ret;
+			copied = copied ? copied + max(ret, 0) : ret;
+			if (copied > 0)
+				rx_stamp(sk, msg, room);
+			return copied;
 		}
 		ret = rx_once(conn, sk, msg, min(most, len - copied), copied,
 			      flags, addr_len);
@@ -484,6 +512,8 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 			break;
 		}
 	}
+	if (copied > 0)
+		rx_stamp(sk, msg, room);
 	if (copied >= 0 && rx_inq_wanted(sk, msg))
 		rx_inq(conn, sk, msg);
 	if (copied > 0)
@@ -509,7 +539,7 @@ int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags,
 		     tcp_sk(sk)->repair)) {
 		ret = conn->base_prot->recvmsg(sk, msg, len, flags, addr_len);
 	} else {
-		if (sock_flag(sk, SOCK_RCVTSTAMP) || READ_ONCE(sk->sk_tsflags))
+		if (rx_stamp_wanted(sk))
 			xway_conn_return(conn, XWAY_R_TIMESTAMP);
 		ret = do_recvmsg(&conn, sk, msg, len, flags, addr_len);
 		xway_conn_want(conn);

@@ -397,6 +397,22 @@ def time_stamps_of_what_came() -> None:
 
 
 @behaviour
+def time_stamps_from_the_first_byte() -> None:
+    """Also of bytes that are on their way already when the peer learns of it."""
+    for option, value in ((SO_TIMESTAMP, 1), (SO_TIMESTAMPNS, 1), (SO_TIMESTAMPING, 1 << 3 | 1 << 4)):
+        first = keep(socket.socket())
+        first.setsockopt(socket.SOL_SOCKET, option, value)
+        time.sleep(0.3)  # the kernel takes the time of what arrives from now on
+        a, b = pair()
+        b.setsockopt(socket.SOL_SOCKET, option, value)
+        a.sendall(b"now")
+        arrived(b, 3)
+        data, control, flags, _ = b.recvmsg(10, 100)
+        seconds = struct.unpack_from("q", control[0][2])[0] if control else 0
+        say(data, [kind for _, kind, _ in control], abs(time.time() - seconds) < SOON, flags)
+
+
+@behaviour
 def time_stamps_of_what_was_sent() -> None:
     a, b = pair()
     # By the software and on acknowledgement, numbered by byte, without the bytes.

@@ -38,6 +38,7 @@ LEAVES = {
     "reset_before_accept": "not held",
     "strange_flags": "ring, timestamping",
     "time_stamps": "ring, timestamping",
+    "time_stamps_from_the_first_byte": "ring, timestamping",
     "time_stamps_in_nanoseconds": "ring, timestamping",
     "time_stamps_of_what_came": "ring, timestamping",
     "time_stamps_of_what_was_sent": "ring, timestamping",
