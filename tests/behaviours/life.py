@@ -3,12 +3,12 @@
 import ctypes
 import errno
 import os
+import select
 import socket
 import struct
 import subprocess
 import threading
 import time
-from typing import Any
 
 from tools import (
     NEVER,
@@ -22,6 +22,7 @@ from tools import (
     fill,
     in_a_child,
     keep,
+    later,
     libc,
     listen,
     mask,
@@ -33,6 +34,7 @@ from tools import (
     polled,
     say,
     silent,
+    state,
     to_end,
     warm,
 )
@@ -206,6 +208,7 @@ def close_with_bytes_in_flight() -> None:
 def both_close_at_once() -> None:
     for _ in range(5):
         a, b = pair()
+        ends = (a.getsockname()[1], b.getsockname()[1])
         a.sendall(b"1")
         exactly(b, 1)
         threads = [threading.Thread(target=end.close) for end in (a, b)]
@@ -213,7 +216,18 @@ def both_close_at_once() -> None:
             thread.start()
         for thread in threads:
             thread.join()
-    say("closed")
+        say(*(state(*way, "gone", "TIME-WAIT") in ("gone", "TIME-WAIT") for way in (ends, ends[::-1])))
+
+
+@behaviour
+def peer_that_does_not_close() -> None:
+    """Who closed waits as long as TCP_LINGER2 says; then it knows nothing of the connection."""
+    a, b = pair()
+    ends = (a.getsockname()[1], b.getsockname()[1])
+    a.setsockopt(socket.IPPROTO_TCP, socket.TCP_LINGER2, 1)
+    a.close()
+    say(state(*ends, "FIN-WAIT-2"), b.recv(1), state(*ends, "gone"))
+    say(b.send(b"x"), polled(b, "ERR"), outcome(b.recv, 1), outcome(b.send, b"x"))
 
 
 @behaviour
@@ -420,28 +434,67 @@ def mapped_address() -> None:
     say(exactly(b, 10))
 
 
+class Aio:
+    """Linux's own asynchronous input and output."""
+
+    READ, WRITE, POLL = 0, 1, 5
+
+    def __init__(self) -> None:
+        self._context = ctypes.c_ulong(0)
+        libc.syscall.restype = ctypes.c_long
+        assert libc.syscall(206, 4, ctypes.byref(self._context)) == 0
+
+    def __enter__(self) -> "Aio":
+        """Return it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        libc.syscall(207, self._context)
+
+    def submit(self, sock: socket.socket, opcode: int, buffer: int, size: int = 0) -> None:
+        """Hand in a request; it may wait for the socket."""
+        block = ctypes.create_string_buffer(
+            struct.pack("QIIHhIQQqQII", 7, 0, 0, opcode, 0, sock.fileno(), buffer, size, 0, 0, 0, 0)
+        )
+        table = (ctypes.c_void_p * 1)(ctypes.addressof(block))
+        assert libc.syscall(209, self._context, ctypes.c_long(1), table) == 1
+
+    def answer(self, seconds: float = SOON) -> int | None:
+        """Return the next result."""
+        event = ctypes.create_string_buffer(32)
+        limit = ctypes.create_string_buffer(struct.pack("qq", int(seconds), int(seconds % 1 * 1e9)))
+        one = ctypes.c_long(1)
+        got = libc.syscall(208, self._context, one, one, event, limit)
+        return int(struct.unpack("QQqq", event.raw)[2]) if got else None
+
+
 @behaviour
 def asynchronous_io() -> None:
-    """Linux's own, io_submit()."""
     a, b = pair()
-    context = ctypes.c_ulong(0)
-    libc.syscall.restype = ctypes.c_long
-    assert libc.syscall(206, 4, ctypes.byref(context)) == 0
-
-    def submit(sock: socket.socket, opcode: int, buffer: Any, size: int) -> int:
-        block = ctypes.create_string_buffer(
-            struct.pack("QIIHhIQQqQII", 7, 0, 0, opcode, 0, sock.fileno(), ctypes.addressof(buffer), size, 0,
-                        0, 0, 0)
-        )  # fmt: skip
-        table = (ctypes.c_void_p * 1)(ctypes.addressof(block))
-        assert libc.syscall(209, context, ctypes.c_long(1), table) == 1
-        event = ctypes.create_string_buffer(32)
-        assert libc.syscall(208, context, ctypes.c_long(1), ctypes.c_long(1), event, None) == 1
-        return int(struct.unpack("QQqq", event.raw)[2])
-
     text = ctypes.create_string_buffer(b"asynchronous", 12)
     room = ctypes.create_string_buffer(20)
-    say(submit(a, 1, text, 12))
-    arrived(b, 12)
-    say(submit(b, 0, room, 20), room.raw[:12])
-    libc.syscall(207, context)
+    with Aio() as aio:
+        aio.submit(a, Aio.WRITE, ctypes.addressof(text), 12)
+        say(aio.answer())
+        arrived(b, 12)
+        aio.submit(b, Aio.READ, ctypes.addressof(room), 20)
+        say(aio.answer(), room.raw[:12])
+        later(0.1, a.sendall, b"awaited")
+        aio.submit(b, Aio.READ, ctypes.addressof(room), 20)
+        say(aio.answer(), room.raw[:7])
+
+
+@behaviour
+def asynchronous_poll() -> None:
+    """What it tells beside what was asked for depends on who asks the socket in the end."""
+    a, b = pair()
+    asked = select.POLLIN | select.POLLRDHUP
+    with Aio() as aio:
+        aio.submit(b, Aio.POLL, asked)
+        say(aio.answer(NEVER))
+        a.sendall(b"x")
+        say(names((aio.answer() or 0) & asked), b.recv(1))
+        aio.submit(b, Aio.POLL, asked)
+        later(0.05, a.shutdown, socket.SHUT_WR)
+        say(names((aio.answer() or 0) & asked), b.recv(1))

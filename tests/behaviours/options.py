@@ -16,6 +16,7 @@ from tools import (
     SIOCOUTQ,
     SIOCOUTQNSD,
     SO_ATTACH_FILTER,
+    SO_ATTACH_REUSEPORT_CBPF,
     SO_BUSY_POLL,
     SO_COOKIE,
     SO_DETACH_FILTER,
@@ -28,10 +29,14 @@ from tools import (
     TCP_FASTOPEN_CONNECT,
     TCP_INQ,
     TCP_MD5SIG,
+    TCP_QUEUE_SEQ,
     TCP_REPAIR,
+    TCP_REPAIR_OPTIONS,
     TCP_REPAIR_QUEUE,
+    TCP_REPAIR_WINDOW,
     TCP_SAVE_SYN,
     TCP_SAVED_SYN,
+    TCP_TIMESTAMP,
     TCP_ULP,
     TLS_RX,
     TLS_TX,
@@ -55,6 +60,7 @@ from tools import (
     say,
     silent,
     to_end,
+    unheard,
     warm,
 )
 
@@ -336,6 +342,20 @@ def user_timeout_of_who_polls() -> None:
 
 
 @behaviour
+def keepalive_without_an_answer() -> None:
+    """The peer is silent, and then cannot be heard."""
+    a, b = pair()
+    for option, value in ((socket.TCP_KEEPIDLE, 1), (socket.TCP_KEEPINTVL, 1), (socket.TCP_KEEPCNT, 2)):
+        a.setsockopt(socket.IPPROTO_TCP, option, value)
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    time.sleep(1.5)
+    reader, got = asleep(a.recv, 1)
+    with unheard(b):
+        reader.join(2 * SOON)
+    say(got, outcome(a.send, b"x"), polled(b, "ERR"), outcome(b.recv, 1))
+
+
+@behaviour
 def user_timeout_set_late() -> None:
     a, _ = pair()
     writer, got = asleep(a.sendall, bytes(32 << 20))
@@ -431,10 +451,10 @@ def time_stamps_of_what_was_sent() -> None:
         say(origin, sorted(told))
 
 
-def attach_filter(sock: socket.socket, count: int) -> None:
-    """Have `count` bytes of every packet pass."""
-    code = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, count), 8)
-    sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HxxxxxxQ", 1, ctypes.addressof(code)))
+def attach_filter(sock: socket.socket, answer: int, option: int = SO_ATTACH_FILTER) -> None:
+    """Have a filter give the same answer for every packet: how many of its bytes pass."""
+    code = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, answer), 8)
+    sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("HxxxxxxQ", 1, ctypes.addressof(code)))
 
 
 @behaviour
@@ -539,6 +559,54 @@ def repair_over_unread_bytes() -> None:
 
 
 @behaviour
+def repaired_in_another_socket() -> None:
+    """As CRIU moves a connection: its state is read, and given to a socket that was never connected."""
+    a, b = pair()
+    ends = a.getsockname(), a.getpeername()
+
+    def queue(sock: socket.socket, which: int, number: int | None = None) -> int:
+        sock.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR_QUEUE, which)
+        if number is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, TCP_QUEUE_SEQ, struct.pack("I", number))
+        return struct.unpack("I", sock.getsockopt(socket.IPPROTO_TCP, TCP_QUEUE_SEQ, 4))[0]
+
+    a.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
+    received, sent = queue(a, 1), queue(a, 2)
+    info = a.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)
+    segment = a.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+    clock = a.getsockopt(socket.IPPROTO_TCP, TCP_TIMESTAMP)
+    window = a.getsockopt(socket.IPPROTO_TCP, TCP_REPAIR_WINDOW, 20)
+    a.close()
+
+    other = keep(socket.socket())
+    other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    other.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
+    other.bind(ends[0])
+    queue(other, 1, received)
+    queue(other, 2, sent)
+    other.connect(ends[1])
+    scales = (info[6] & 15) | (info[6] >> 4) << 16
+    for kind, value in (
+        (2, segment),
+        (3, scales),
+        (4, 0),
+        (8, 0),
+    ):  # what was negotiated, by the option's kind
+        other.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR_OPTIONS, struct.pack("II", kind, value))
+    other.setsockopt(socket.IPPROTO_TCP, TCP_TIMESTAMP, clock)
+    other.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR_WINDOW, window)
+    other.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 0)
+    data = pattern(100000)
+    for one, peer in ((other, b), (b, other)):
+        sender = threading.Thread(target=one.sendall, args=(data,))
+        sender.start()
+        say(exactly(peer, len(data)) == data)
+        sender.join()
+    other.close()
+    say(b.recv(1))
+
+
+@behaviour
 def one_port_for_many() -> None:
     """SO_REUSEPORT: each connection comes to one of the listeners."""
     reuse = (socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -552,6 +620,22 @@ def one_port_for_many() -> None:
         a.sendall(b"mine")
         assert exactly(b, 4) == b"mine"
     say("all served")
+
+
+@behaviour
+def one_port_for_many_by_a_filter() -> None:
+    """It tells which listener a connection comes to."""
+    reuse = (socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    listeners = [listen(socket.AF_INET, reuse)]
+    listeners.append(listen(socket.AF_INET, reuse, port=place(listeners[0])[1]))
+    for number in (1, 0):
+        attach_filter(listeners[0], number, SO_ATTACH_REUSEPORT_CBPF)
+        a = connect(listeners[0])
+        say(silent(listeners[1 - number]))
+        b = keep(listeners[number].accept()[0])
+        warm(a, b)
+        a.sendall(b"chosen")
+        say(exactly(b, 6))
 
 
 @behaviour

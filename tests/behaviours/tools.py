@@ -14,8 +14,8 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,9 @@ NEVER = 0.15  # seconds in which what must not come has not
 
 SO_PEEK_OFF, SO_BUSY_POLL, SO_ZEROCOPY, SO_COOKIE, SO_TIMESTAMP, SO_TIMESTAMPING = 42, 46, 60, 57, 29, 37
 SO_ATTACH_FILTER, SO_DETACH_FILTER, SO_TIMESTAMPNS, SO_INCOMING_CPU, SO_ATTACH_BPF = 26, 27, 35, 49, 50
+SO_ATTACH_REUSEPORT_CBPF = 51
 TCP_ZEROCOPY_RECEIVE, TCP_REPAIR_QUEUE, TCP_MD5SIG = 35, 20, 14
+TCP_QUEUE_SEQ, TCP_REPAIR_OPTIONS, TCP_TIMESTAMP, TCP_REPAIR_WINDOW = 21, 22, 24, 29
 SOL_TLS, TLS_TX, TLS_RX = 282, 1, 2
 TCP_REPAIR, TCP_ULP, TCP_SAVE_SYN, TCP_SAVED_SYN, TCP_INQ, TCP_FASTOPEN_CONNECT = 19, 31, 27, 28, 36, 30
 MSG_ZEROCOPY = 0x4000000
@@ -181,6 +183,32 @@ def polled(sock: socket.socket, wanted: str) -> str:
         time.sleep(0.02 if now & EVENTS[wanted] else 0.002)
         before, now = now, mask(sock)
     return names(now)
+
+
+def state(port: int, to: int, *wanted: str) -> str:
+    """Return a state of a connection's end as `ss` names it, or "gone": one that is wanted, or the last."""
+    end = time.monotonic() + SOON
+    while True:
+        words = ["ss", "-Htan", f"sport = :{port} and dport = :{to}"]
+        said = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+        now = said[0] if said else "gone"
+        if now in wanted or time.monotonic() > end:
+            return now
+        time.sleep(0.02)
+
+
+@contextmanager
+def unheard(sock: socket.socket) -> Iterator[None]:
+    """Drop what TCP sends for a socket meanwhile."""
+    rules = (
+        "table inet unheard { chain out { type filter hook output priority 0; "
+        f"tcp sport {sock.getsockname()[1]} tcp dport {sock.getpeername()[1]} drop; }}; }}"
+    )
+    subprocess.run(["nft", "-f", "-"], input=rules, text=True, check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["nft", "delete", "table", "inet", "unheard"], check=True)
 
 
 def silent(sock: socket.socket, event: int = select.POLLIN) -> bool:

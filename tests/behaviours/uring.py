@@ -27,13 +27,14 @@ from tools import (
 )
 
 # linux/io_uring.h
-SETUP, ENTER = 425, 426
+SETUP, ENTER, REGISTER = 425, 426, 427
+REGISTER_PBUF_RING = 22
 OFF_SQ_RING, OFF_CQ_RING, OFF_SQES = 0, 0x8000000, 0x10000000
 ENTER_GETEVENTS, ENTER_SQ_WAKEUP, SETUP_SQPOLL = 1, 2, 2
 POLL_ADD, SENDMSG, RECVMSG, ACCEPT, ASYNC_CANCEL = 6, 9, 10, 13, 14
-READ, WRITE, SEND, RECV, SPLICE, PROVIDE_BUFFERS, SEND_ZC = 22, 23, 26, 27, 30, 31, 47
+READ, WRITE, SEND, RECV, SPLICE, PROVIDE_BUFFERS, SEND_ZC, SENDMSG_ZC = 22, 23, 26, 27, 30, 31, 47, 48
 LINK, ASYNC, BUFFER_SELECT = 1 << 2, 1 << 4, 1 << 5
-MULTISHOT = {POLL_ADD: 0, RECV: 1 << 1, ACCEPT: 1 << 0}
+MULTISHOT = {POLL_ADD: 0, RECV: 1 << 1, RECVMSG: 1 << 1, ACCEPT: 1 << 0}
 CQE_BUFFER, CQE_MORE, CQE_NOTIF = 1, 2, 8
 ENTRIES = 16
 
@@ -142,6 +143,20 @@ class Uring:
         memory = ctypes.create_string_buffer(count * size)
         self.ask(0, PROVIDE_BUFFERS, count, memory, size, group=group)
         assert self.answers(1)[0].result >= 0
+        return memory
+
+    def share(self, group: int, count: int, size: int) -> ctypes.Array:
+        """Give the kernel `count` buffers, a power of 2, in a ring of their own."""
+        memory = ctypes.create_string_buffer(count * size)
+        shared = mmap.mmap(-1, mmap.PAGESIZE)
+        for number in range(count):
+            address = ctypes.addressof(memory) + number * size
+            struct.pack_into("QIH", shared, 16 * number, address, size, number)
+        struct.pack_into("H", shared, 14, count)  # the ring's tail
+        at = ctypes.addressof(ctypes.c_char.from_buffer(shared))
+        asked = ctypes.create_string_buffer(struct.pack("QIHH24x", at, count, group, 0))
+        assert libc.syscall(REGISTER, self._fd, REGISTER_PBUF_RING, asked, 1) == 0
+        self._held += [memory, shared]
         return memory
 
 
@@ -261,6 +276,35 @@ def uring_provided_buffers() -> None:
 
 
 @behaviour
+def uring_shared_buffers() -> None:
+    a, b = pair()
+    with Uring() as ring:
+        memory = ring.share(7, 4, 16)
+        ring.ask(1, RECV, b.fileno(), 0, 0, flags=BUFFER_SELECT, priority=MULTISHOT[RECV], group=7)
+        for number in range(1, 6):
+            a.sendall(b"%d" % number * 10)
+            tell(ring.answers(1))
+        say(sorted(memory.raw[at : at + 10] for at in range(0, 64, 16)), b.recv(100))
+
+
+@behaviour
+def uring_multishot_message() -> None:
+    a, b = pair()
+    with Uring() as ring:
+        memory = ring.provide(7, 4, 128)
+        into = header(text(b""), 0)
+        ring.ask(1, RECVMSG, b.fileno(), into, 1, flags=BUFFER_SELECT, priority=MULTISHOT[RECVMSG], group=7)
+        for number in range(1, 4):
+            a.sendall(b"%d" % number * 10)
+            tell(ring.answers(1))
+        # struct io_uring_recvmsg_out, then the bytes
+        told = [memory.raw[at : at + 26] for at in range(0, 512, 128)]
+        say(sorted((struct.unpack_from("4I", one), one[16:]) for one in told if any(one)))
+        a.shutdown(socket.SHUT_WR)
+        tell(ring.answers(1))
+
+
+@behaviour
 def uring_multishot_receive() -> None:
     a, b = pair()
     with Uring() as ring:
@@ -296,6 +340,18 @@ def uring_zero_copy_send() -> None:
         got = b.recv(len(data), socket.MSG_WAITALL)
         tell(sorted(ring.answers(2), key=lambda done: done.flags))
         say(got == data)
+
+
+@behaviour
+def uring_zero_copy_message() -> None:
+    a, b = pair()
+    with Uring() as ring:
+        parts = [text(b"p" * 9000), text(b"q" * 9000)]
+        vector = text(b"".join(struct.pack("QQ", ctypes.addressof(p), ctypes.sizeof(p)) for p in parts))
+        ring.ask(1, SENDMSG_ZC, a.fileno(), header(vector, 2), 1)
+        got = b.recv(18000, socket.MSG_WAITALL)
+        tell(sorted(ring.answers(2), key=lambda done: done.flags))
+        say(got == b"p" * 9000 + b"q" * 9000)
 
 
 @behaviour

@@ -27,6 +27,7 @@ from tools import (
     connect,
     exactly,
     fill,
+    in_a_child,
     keep,
     later,
     listen,
@@ -196,12 +197,41 @@ def epoll_in_epoll() -> None:
 
 @behaviour
 def epoll_exclusive() -> None:
+    """One of those who wait is woken, not all."""
     a, b = pair()
-    epolls = [select.epoll(), select.epoll()]
+    epolls = [select.epoll() for _ in range(3)]
     for epoll in epolls:
         epoll.register(b, select.EPOLLIN | select.EPOLLEXCLUSIVE)
-    later(0.05, a.sendall, b"x")
-    say(any([len(epoll.poll(SOON / 5)) for epoll in epolls]), b.recv(1))  # one at least
+    for _ in range(2):
+        waiting = [asleep(epoll.poll, 0.5) for epoll in epolls]
+        a.sendall(b"x")
+        for thread, _ in waiting:
+            thread.join(SOON)
+        say(sum(len(got[0]) for _, got in waiting), b.recv(1))
+
+
+@behaviour
+def epoll_urgent() -> None:
+    a, b = pair()
+    epoll = select.epoll()
+    epoll.register(b, select.EPOLLPRI)
+    a.sendall(b"not urgent")
+    say(len(epoll.poll(NEVER)))
+    later(0.05, a.send, b"U", socket.MSG_OOB)
+    say([names(bits) for _, bits in epoll.poll(SOON)])
+    say(b.recv(1, socket.MSG_OOB), len(epoll.poll(0)))
+
+
+@behaviour
+def epoll_reset() -> None:
+    """Nobody asked for it; it is told anyway."""
+    a, b = pair()
+    epoll = select.epoll()
+    epoll.register(b, 0)
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    later(0.05, a.close)
+    say(len(epoll.poll(SOON)), names(sum(bits for _, bits in epoll.poll(NEVER))))
+    say(outcome(b.recv, 1), [names(bits) for _, bits in epoll.poll(NEVER)])
 
 
 IO_SIGNAL = signal.SIGRTMIN + 3
@@ -243,6 +273,25 @@ def signal_driven() -> None:
         say(b.recv(3))
         a.close()
         say_signal()
+
+
+@behaviour
+def signal_driven_by_default() -> None:
+    """SIGIO, to a group of processes."""
+
+    def group() -> None:
+        os.setpgid(0, 0)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGIO])
+        fcntl.fcntl(b, fcntl.F_SETOWN, -os.getpid())
+        fcntl.ioctl(b, FIOASYNC, array.array("i", [1]))
+        say(signal.sigtimedwait([signal.SIGIO], NEVER))
+        a.sendall(b"x")
+        got = signal.sigtimedwait([signal.SIGIO], SOON)
+        say(got is not None and got.si_signo == signal.SIGIO, b.recv(1))
+
+    a, b = pair()
+    time.sleep(NEVER)  # for acknowledgements
+    in_a_child(group)
 
 
 @behaviour
