@@ -173,10 +173,11 @@ def unpack(package: str, folder: Path) -> None:
     run(["dpkg-deb", "-x", download(package), folder])
 
 
-def unpacked(package: str) -> Path:
-    """Return a folder with `package` unpacked: one that cannot be installed, as others conflict with it."""
+def unpacked(package: str, *needed: str) -> Path:
+    """Return a folder with a package that cannot be installed beside others, and with what it needs."""
     folder = BUILD / "packages" / package
-    unpack(package, folder)
+    for name in (package, *needed):
+        unpack(name, folder)
     return folder
 
 

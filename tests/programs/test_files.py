@@ -60,6 +60,35 @@ def test_lftp(way: Way) -> None:
     assert way.checksum("cat /tmp/t/copy") == want
 
 
+def test_proftpd(way: Way) -> None:
+    """There and back."""
+    folder = packages.unpacked(
+        "proftpd-core",
+        "libhashkit2",
+        "libhiredis0.14",
+        "libmemcached11",
+        "libmemcachedutil2",
+        "libpcre2-posix3",
+    )
+    way.put_tree(folder / "usr", "/tmp/t/usr")
+    want = way.file(8 * MIB, "/tmp/t/ftp/file")
+    way.server.write(
+        "/tmp/t/proftpd.conf",
+        "Port 2121\nUseIPv6 off\nUser daemon\nGroup daemon\nDelayEngine off\nUseReverseDNS off\n"
+        "PidFile /tmp/t/pid\nScoreboardFile /tmp/t/score\nWtmpLog off\nTransferLog none\n"
+        "ModulePath /tmp/t/usr/lib/proftpd\n<Anonymous /tmp/t/ftp>\nUser daemon\nUserAlias anonymous daemon\n"
+        "RequireValidShell off\nAllowStoreRestart on\n</Anonymous>\n",
+    )
+    way.server.run("mkdir -p /tmp/t/ftp/in; chown daemon /tmp/t/ftp/in; chmod -R a+rX /tmp/t")
+    command = "/tmp/t/usr/sbin/proftpd -n -c /tmp/t/proftpd.conf"
+    way.serve(f"LD_LIBRARY_PATH=$(echo /tmp/t/usr/lib/*-linux-gnu) {command}", 2121)
+    place = f"ftp://{way.host}:2121"
+    with way.carries(16 * MIB):
+        assert way.checksum(f"curl -sS {place}/file") == want
+        way.get(f"curl -sS {place}/file -o /tmp/t/copy && curl -sS -T /tmp/t/copy {place}/in/back")
+    assert way.server.run("sha256sum </tmp/t/ftp/in/back").stdout.split()[0] == want
+
+
 def test_smbclient(way: Way) -> None:
     want = way.file(4 * MIB, "/tmp/t/s/file")
     smbd(way)
