@@ -11,6 +11,7 @@ Runs as root, with the addresses tools.HOSTS; where TRANSLATED is connected to, 
 import argparse
 import json
 import signal
+import socket
 import subprocess
 import sys
 import traceback
@@ -53,9 +54,9 @@ def alarm(*_: object) -> None:
     raise Hung
 
 
-def run(one: Behaviour) -> None:
+def run(one: Behaviour, family: socket.AddressFamily) -> None:
     """Run one behaviour."""
-    now.name = one.__name__
+    now.name, now.family = one.__name__, family
     before = counters() if now.way == "ring" else {}
     signal.signal(signal.SIGALRM, alarm)
     signal.alarm(LIMIT)
@@ -79,6 +80,7 @@ def main() -> None:
     """Run the behaviours named on the command line, or all."""
     parser = argparse.ArgumentParser(prog="behaviours", description=__doc__)
     parser.add_argument("way", choices=["tcp", "ring", "declined"])
+    parser.add_argument("--ipv6", action="store_true", help="connect by IPv6 where either will do")
     parser.add_argument("name", nargs="*", help="behaviours to run (default: all)")
     args = parser.parse_args()
     now.way = args.way
@@ -87,7 +89,7 @@ def main() -> None:
         parser.error(f"there is no {', '.join(sorted(unknown))}")
     for one in behaviours:
         if not args.name or one.__name__ in args.name:
-            run(one)
+            run(one, socket.AF_INET6 if args.ipv6 else socket.AF_INET)
 
 
 if __name__ == "__main__":

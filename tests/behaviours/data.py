@@ -34,6 +34,7 @@ from tools import (
     queued,
     say,
     to_end,
+    with_ipv4,
 )
 
 
@@ -54,6 +55,7 @@ def plain_calls() -> None:
 
 
 @behaviour
+@with_ipv4
 def sendto_with_an_address() -> None:
     a, b = pair()
     say(outcome(a.sendto, b"ignored?", ("127.0.0.9", 1)), exactly(b, 8))
@@ -381,8 +383,8 @@ def zero_copy() -> None:
     while len(ends) < 2:
         polled(a, "ERR")
         _, control, flags, _ = a.recvmsg(10, 200, socket.MSG_ERRQUEUE)
-        number, _, origin, _, _, first, last = struct.unpack_from("IBBBBII", control[0][2])
-        say(number, origin, bool(flags & socket.MSG_ERRQUEUE))
+        number, origin, _, code, _, first, last = struct.unpack_from("IBBBBII", control[0][2])
+        say(number, origin, code, bool(flags & socket.MSG_ERRQUEUE))
         ends += range(first, last + 1)
     say(ends)
 

@@ -14,6 +14,7 @@ from tools import (
     SO_ATTACH_BPF,
     behaviour,
     exactly,
+    fresh,
     in_a_child,
     keep,
     libc,
@@ -24,6 +25,7 @@ from tools import (
     say,
     to_end,
     warm,
+    with_ipv4,
 )
 
 # linux/bpf.h
@@ -88,23 +90,25 @@ def attached(kind: int, where: int, program: bytes) -> Iterator[None]:
 
 
 @behaviour
+@with_ipv4
 def cgroup_forbids_connect() -> None:
     listener = listen()
     with attached(SOCK_ADDR, CONNECT4, result(0)):
-        a = keep(socket.socket())
+        a = fresh()
         say(outcome(a.connect, place(listener)))
     a.connect(place(listener))
     warm(a, keep(listener.accept()[0]))
 
 
 @behaviour
+@with_ipv4
 def cgroup_turns_connect_elsewhere() -> None:
     """As a proxy of services does: another port than the program asked for."""
     listener = listen()
     host, port = place(listener)
     elsewhere = instruction(0xB7, 2, 0, socket.htons(port)) + instruction(0x63, 0x21, 24)  # user_port
     with attached(SOCK_ADDR, CONNECT4, elsewhere + result(1)):
-        a = keep(socket.socket())
+        a = fresh()
         say(outcome(a.connect, (host, 7)))
     say(a.getpeername() == (host, port))
     warm(a, keep(listener.accept()[0]))
@@ -191,7 +195,7 @@ def landlocked() -> None:
         if rules >= 0:
             libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
             say(libc.syscall(LANDLOCK_RESTRICT, rules, 0))
-            say(outcome(keep(socket.socket()).connect, place(listener)))
+            say(outcome(fresh().connect, place(listener)))
         a.sendall(b"before")
 
     in_a_child(restrict)
@@ -199,6 +203,7 @@ def landlocked() -> None:
 
 
 @behaviour
+@with_ipv4
 def original_destination() -> None:
     """Asked by a proxy to which connections are turned, and of one that was not."""
     listener = keep(socket.create_server(("", 0)))

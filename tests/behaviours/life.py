@@ -20,6 +20,7 @@ from tools import (
     connect,
     exactly,
     fill,
+    fresh,
     in_a_child,
     keep,
     later,
@@ -37,6 +38,7 @@ from tools import (
     state,
     to_end,
     warm,
+    with_ipv4,
 )
 
 # linux/sched.h, linux/prctl.h, linux/seccomp.h
@@ -48,7 +50,7 @@ SENDTO = 44  # number of the call
 @behaviour
 def connect_without_blocking() -> None:
     listener = listen()
-    a = keep(socket.socket())
+    a = fresh()
     a.setblocking(False)
     say(a.connect_ex(place(listener)) in (0, errno.EINPROGRESS), polled(a, "OUT"))
     say(a.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
@@ -63,7 +65,7 @@ def connect_refused() -> None:
     listener = listen()
     where = place(listener)
     listener.close()
-    a = keep(socket.socket())
+    a = fresh()
     say(outcome(a.connect, where), names(mask(a)), outcome(a.send, b"x"), outcome(a.recv, 1))
     a.setblocking(False)
     say(a.connect_ex(where) in (errno.EINPROGRESS, errno.ECONNREFUSED))
@@ -71,7 +73,7 @@ def connect_refused() -> None:
 
 @behaviour
 def not_connected() -> None:
-    s = keep(socket.socket())
+    s = fresh()
     say(outcome(s.send, b"x"), outcome(s.recv, 1), outcome(s.shutdown, 1), outcome(s.getpeername))
 
 
@@ -300,6 +302,7 @@ def away_from_its_network() -> None:
 
 
 @behaviour
+@with_ipv4
 def network_of_its_own() -> None:
     """Both ends in another network namespace, whose addresses are none of the host's."""
 
@@ -319,6 +322,7 @@ def network_of_its_own() -> None:
 
 
 @behaviour
+@with_ipv4
 def listener_that_knows_mptcp() -> None:
     """As a server in Go has it, met by a client that knows only TCP."""
     listener = keep(socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP))
@@ -418,6 +422,7 @@ def ipv6() -> None:
 
 
 @behaviour
+@with_ipv4
 def mapped_address() -> None:
     listener = listen()
     host, port = place(listener)

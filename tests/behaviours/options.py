@@ -46,6 +46,7 @@ from tools import (
     connect,
     exactly,
     fill,
+    fresh,
     keep,
     listen,
     mask,
@@ -62,6 +63,7 @@ from tools import (
     to_end,
     unheard,
     warm,
+    with_ipv4,
 )
 
 
@@ -197,7 +199,7 @@ def queue_sizes_when_full() -> None:
 def segments_and_processors() -> None:
     """Options that shape TCP's packets, or tell of the processor that handles them."""
     listener = listen()
-    a = keep(socket.socket())
+    a = fresh()
     say(outcome(a.setsockopt, socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1000))
     a.connect(place(listener))
     b = keep(listener.accept()[0])
@@ -216,7 +218,7 @@ def segments_and_processors() -> None:
 
 @behaviour
 def listener_queue_size() -> None:
-    say(outcome(queued, listen()), outcome(queued, keep(socket.socket())))
+    say(outcome(queued, listen()), outcome(queued, fresh()))
 
 
 @behaviour
@@ -235,6 +237,7 @@ def unsent_low_water_mark() -> None:
     a, b = pair()
     a.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, 4096)
     sent = fill(a)
+    say(queued(a, SIOCOUTQNSD) < 80000)  # and one packet
     say(sent > 0, names(mask(a) & EVENTS["OUT"]), len(exactly(b, sent)) == sent, polled(a, "OUT"))
 
 
@@ -281,8 +284,8 @@ def linger_not_at_all_with_data() -> None:
 @behaviour
 def buffer_sizes() -> None:
     """What is under way is bounded by both ends' buffers."""
-    listener = listen(socket.AF_INET, (socket.SOL_SOCKET, socket.SO_RCVBUF, 4096))
-    a = keep(socket.socket())
+    listener = listen((socket.SOL_SOCKET, socket.SO_RCVBUF, 4096))
+    a = fresh()
     a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
     a.connect(place(listener))
     b = keep(listener.accept()[0])
@@ -420,7 +423,7 @@ def time_stamps_of_what_came() -> None:
 def time_stamps_from_the_first_byte() -> None:
     """Also of bytes that are on their way already when the peer learns of it."""
     for option, value in ((SO_TIMESTAMP, 1), (SO_TIMESTAMPNS, 1), (SO_TIMESTAMPING, 1 << 3 | 1 << 4)):
-        first = keep(socket.socket())
+        first = fresh()
         first.setsockopt(socket.SOL_SOCKET, option, value)
         time.sleep(0.3)  # the kernel takes the time of what arrives from now on
         a, b = pair()
@@ -445,7 +448,7 @@ def time_stamps_of_what_was_sent() -> None:
         while len(told) < 2:
             say(polled(a, "ERR"))
             _, control, _, _ = a.recvmsg(10, 300, socket.MSG_ERRQUEUE)
-            error = next(data for level, _, data in control if level == socket.IPPROTO_IP)
+            error = next(data for level, _, data in control if level != socket.SOL_SOCKET)
             _, origin, _, _, _, kind, number = struct.unpack_from("IBBBBII", error)
             told.append((kind, number))
         say(origin, sorted(told))
@@ -524,6 +527,7 @@ def tls_of_the_kernel() -> None:
 
 
 @behaviour
+@with_ipv4
 def key_for_another_peer() -> None:
     """TCP_MD5SIG, as a router sets it; for this peer no packet would pass where addresses are translated."""
     a, b = pair()
@@ -578,7 +582,7 @@ def repaired_in_another_socket() -> None:
     window = a.getsockopt(socket.IPPROTO_TCP, TCP_REPAIR_WINDOW, 20)
     a.close()
 
-    other = keep(socket.socket())
+    other = fresh()
     other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     other.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
     other.bind(ends[0])
@@ -610,8 +614,8 @@ def repaired_in_another_socket() -> None:
 def one_port_for_many() -> None:
     """SO_REUSEPORT: each connection comes to one of the listeners."""
     reuse = (socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    listeners = [listen(socket.AF_INET, reuse)]
-    listeners.append(listen(socket.AF_INET, reuse, port=place(listeners[0])[1]))
+    listeners = [listen(reuse)]
+    listeners.append(listen(reuse, port=place(listeners[0])[1]))
     for _ in range(8):
         a = connect(listeners[0])
         ready = [listener for listener in listeners if not silent(listener)]
@@ -626,8 +630,8 @@ def one_port_for_many() -> None:
 def one_port_for_many_by_a_filter() -> None:
     """It tells which listener a connection comes to."""
     reuse = (socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    listeners = [listen(socket.AF_INET, reuse)]
-    listeners.append(listen(socket.AF_INET, reuse, port=place(listeners[0])[1]))
+    listeners = [listen(reuse)]
+    listeners.append(listen(reuse, port=place(listeners[0])[1]))
     for number in (1, 0):
         attach_filter(listeners[0], number, SO_ATTACH_REUSEPORT_CBPF)
         a = connect(listeners[0])
@@ -640,14 +644,14 @@ def one_port_for_many_by_a_filter() -> None:
 
 @behaviour
 def saved_syn() -> None:
-    listener = listen(socket.AF_INET, (socket.IPPROTO_TCP, TCP_SAVE_SYN, 1))
+    listener = listen((socket.IPPROTO_TCP, TCP_SAVE_SYN, 1))
     _, b = pair(listener=listener)
     say(len(b.getsockopt(socket.IPPROTO_TCP, TCP_SAVED_SYN, 200)) > 20)
 
 
 @behaviour
 def deferred_accept() -> None:
-    listener = listen(socket.AF_INET, (socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 5))
+    listener = listen((socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 5))
     a = connect(listener)
     say(silent(listener))
     a.sendall(b"now")
@@ -656,16 +660,8 @@ def deferred_accept() -> None:
     warm(a, b)
 
 
-@behaviour
-def fast_open() -> None:
-    listener = listen(socket.AF_INET, (socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 5))
-    for _ in range(2):
-        a = keep(socket.socket())
-        say(outcome(a.sendto, b"in SYN", socket.MSG_FASTOPEN, place(listener)))
-        b = keep(listener.accept()[0])
-        say(exactly(b, 6))
-        b.sendall(b"answer")
-        say(exactly(a, 6))
+def back_and_forth(a: socket.socket, b: socket.socket) -> None:
+    """Send enough for a ring to be worth it."""
     for _ in range(20):
         a.sendall(b"there" * 500)
         b.sendall(exactly(b, 2500)[::-1])
@@ -673,12 +669,26 @@ def fast_open() -> None:
 
 
 @behaviour
+def fast_open() -> None:
+    listener = listen((socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 5))
+    for _ in range(2):
+        a = fresh()
+        say(outcome(a.sendto, b"in SYN", socket.MSG_FASTOPEN, place(listener)))
+        b = keep(listener.accept()[0])
+        say(exactly(b, 6))
+        b.sendall(b"answer")
+        say(exactly(a, 6))
+    back_and_forth(a, b)
+
+
+@behaviour
 def fast_open_connect() -> None:
-    listener = listen(socket.AF_INET, (socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 5))
-    a = keep(socket.socket())
+    listener = listen((socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 5))
+    a = fresh()
     a.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1)
     say(outcome(a.connect, place(listener)), outcome(a.send, b"data"))
     b = keep(listener.accept()[0])
     say(exactly(b, 4))
     b.sendall(b"answer")
     say(exactly(a, 6))
+    back_and_forth(a, b)

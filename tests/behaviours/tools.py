@@ -14,9 +14,11 @@ import sys
 import termios
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 HOSTS = {socket.AF_INET: "127.7.0.2", socket.AF_INET6: "fd77::7:2"}
@@ -48,10 +50,11 @@ opened: list[socket.socket] = []
 
 @dataclass
 class Now:
-    """Which behaviour runs, and which way connections go."""
+    """Which behaviour runs, which way connections go, and of which family they are unless it says so."""
 
     way: str = "tcp"
     name: str = ""
+    family: socket.AddressFamily = socket.AF_INET
 
 
 now = Now()
@@ -60,6 +63,17 @@ now = Now()
 def behaviour(function: Behaviour) -> Behaviour:
     behaviours.append(function)
     return function
+
+
+def with_ipv4(function: Behaviour) -> Behaviour:
+    """Mark one that is about IPv4 alone, though its connections do not say so."""
+
+    @wraps(function)
+    def wrapper() -> None:
+        now.family = socket.AF_INET
+        function()
+
+    return wrapper
 
 
 def say(*words: object) -> None:
@@ -89,9 +103,15 @@ def keep(sock: socket.socket) -> socket.socket:
     return sock
 
 
+def fresh() -> socket.socket:
+    """Return a socket that is not connected."""
+    return keep(socket.socket(now.family))
+
+
 def listen(
-    family: socket.AddressFamily = socket.AF_INET, *options: tuple[int, int, int], port: int = 0
+    *options: tuple[int, int, int], family: socket.AddressFamily | None = None, port: int = 0
 ) -> socket.socket:
+    family = family or now.family
     listener = keep(socket.socket(family))
     for option in options:
         listener.setsockopt(*option)
@@ -135,10 +155,10 @@ def warm(active: socket.socket, passive: socket.socket) -> None:
 
 
 def pair(
-    family: socket.AddressFamily = socket.AF_INET, *, listener: socket.socket | None = None
+    family: socket.AddressFamily | None = None, *, listener: socket.socket | None = None
 ) -> tuple[socket.socket, socket.socket]:
     """Return a connection that has been used, active end first."""
-    listener = listener or listen(family)
+    listener = listener or listen(family=family)
     active = connect(listener)
     passive = keep(listener.accept()[0])
     warm(active, passive)
@@ -272,9 +292,12 @@ def in_a_child(work: Callable[[], None]) -> None:
     """Do something in a process of its own."""
     child = os.fork()
     if not child:
+        status = 1
         try:
             work()
-        finally:
-            sys.stdout.flush()
-            os._exit(0)
-    os.waitpid(child, 0)
+            status = 0
+        except Exception:
+            traceback.print_exc()
+        sys.stdout.flush()
+        os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0, "the child failed"

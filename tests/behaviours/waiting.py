@@ -27,6 +27,7 @@ from tools import (
     connect,
     exactly,
     fill,
+    fresh,
     in_a_child,
     keep,
     later,
@@ -41,6 +42,7 @@ from tools import (
     say,
     silent,
     warm,
+    with_ipv4,
 )
 
 
@@ -57,8 +59,7 @@ def poll_states() -> None:
     say("read", b.recv(10), names(mask(b)))
     b.shutdown(socket.SHUT_WR)
     say("both ends", polled(a, "HUP"), polled(b, "HUP"))
-    fresh = keep(socket.socket())
-    say("fresh", names(mask(fresh)), "listener", names(mask(listen())))
+    say("fresh", names(mask(fresh())), "listener", names(mask(listen())))
 
 
 @behaviour
@@ -305,12 +306,13 @@ def signal_driven_writing() -> None:
 
 
 @behaviour
+@with_ipv4
 def connect_interrupted() -> None:
     """The listener's queue is full; the call ends, the connection is made later."""
     listener = listen()
     listener.listen(0)
     first = connect(listener)
-    a = keep(socket.socket())
+    a = fresh()
     host, port = place(listener)
     address = struct.pack("=H", socket.AF_INET) + struct.pack("!H4s8x", port, socket.inet_aton(host))
     say(interrupted(False, lambda: c("connect", a.fileno(), address, 16)))

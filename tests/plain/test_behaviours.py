@@ -81,8 +81,8 @@ Transcript = dict[str, list[str]]
 
 
 def tell(guest: Guest, way: str, *names: str) -> tuple[Transcript, dict[str, str]]:
-    """Return each behaviour's lines, and which way it went."""
-    done = guest.run(["python3", "-B", PROGRAM, way, *names], timeout=1000)
+    """Return each behaviour's lines, and which way it went; way: the program's first words."""
+    done = guest.run(["python3", "-B", PROGRAM, *way.split(), *names], timeout=1000)
     bad = [line for line in done.stdout.splitlines() if re.search(r": (HUNG|FAILED)", line)]
     assert not bad, "\n".join(bad) + "\n" + done.stderr[-3000:]
     told: Transcript = {}
@@ -105,20 +105,21 @@ def tell_as(guest: Guest, way: str, expected: Transcript, *names: str) -> dict[s
     return ways
 
 
-def prepared(guest: Guest) -> Transcript:
-    """Return the transcript without the module."""
+def prepared(guest: Guest) -> tuple[Transcript, Transcript]:
+    """Return the transcripts without the module, by IPv4 and by IPv6."""
     guest.write(PROGRAM, program())
     traffic.unload(guest)
     guest.run("ip addr replace fd77::7:2/128 dev lo nodad; sysctl -qw net.ipv4.tcp_fastopen=3")
-    return tell(guest, "tcp")[0]
+    return tell(guest, "tcp")[0], tell(guest, "tcp --ipv6")[0]
 
 
 def test_behaviours_do_not_depend_on_the_module(machine: Machine) -> None:
     guest = machine.guest("g1")
-    plain = prepared(guest)
+    plain, plain6 = prepared(guest)
     traffic.load(guest, "127.0.0.0/8", "fd77::7:0/112")
-    ways = tell_as(guest, "ring", plain)
-    assert ways == {**dict.fromkeys(plain, "ring"), **LEAVES, **BY_KERNEL.get(machine.config.kernel, {})}
+    ways = {**dict.fromkeys(plain, "ring"), **LEAVES, **BY_KERNEL.get(machine.config.kernel, {})}
+    assert tell_as(guest, "ring", plain) == ways
+    assert tell_as(guest, "ring --ipv6", plain6) == ways
     traffic.settled(guest)
 
     guest.run("nft -f -", stdin=TRANSLATION)
