@@ -204,7 +204,11 @@ static u32 tx_window(const struct xway_tx *tx, const struct sock *sk)
 static u32 tx_known_room(const struct xway_tx *tx, const struct sock *sk)
 {
 	u32 used = tx->prod - tx->cons, window = tx_window(tx, sk);
+	u32 unsent = tcp_notsent_lowat(tcp_sk(sk));
 
+	/* TCP_NOTSENT_LOWAT bounds what xway_tx_backlog() counts. */
+	if (unsent < window / 2)
+		window = window / 2 + unsent;
 	/* There may be more in it than one may put there now. */
 	return used < window ? window - used : 0;
 }
