@@ -55,7 +55,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     if not way or report.when != "call":
         return
     name = item.originalname.removeprefix("test_")  # type: ignore[attr-defined]
-    item.config.stash.setdefault(KEY, {}).setdefault(name, {})[way] = "right" if report.passed else "WRONG"
+    row = item.config.stash.setdefault(KEY, {}).setdefault(name, {})
+    row[way] = "right" if report.passed and row.get(way) != "WRONG" else "WRONG"  # some have several tests
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

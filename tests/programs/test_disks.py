@@ -38,12 +38,14 @@ def configured(way: Way, script: str, undo: str) -> Iterator[None]:
 
 
 def cifs_mount(way: Way) -> None:
-    """Read what is shared as t on port 4450."""
+    """Read and write what is shared as t on port 4450."""
     want = way.file(4 * MIB, "/tmp/t/s/file")
     way.get("modprobe cifs")
     share = f"mount -t cifs -o guest,port=4450,vers=3.0 //{way.host}/t"
     with way.carries(MIB, "kernel-socket"), mounted(way, share):
         assert way.checksum("cat /tmp/m/file") == want
+        way.get("cp /tmp/m/file /tmp/m/back")
+    assert way.server.run("sha256sum </tmp/t/s/back").stdout.split()[0] == want
 
 
 def test_cifs_mount(way: Way) -> None:
@@ -82,6 +84,8 @@ def test_nfs_mount(way: Way) -> None:
         share = f"mount -t nfs4 -o vers=4.2 {way.host}:/"
         with way.carries(MIB, "socket-in-use"), mounted(way, share):
             assert way.checksum("cat /tmp/m/file") == want
+            way.get("cp /tmp/m/file /tmp/m/back")
+        assert way.server.run("sha256sum </tmp/t/n/back").stdout.split()[0] == want
     finally:
         way.server.run("rpc.nfsd 0; exportfs -au; umount /tmp/t/n", check=False)
 
