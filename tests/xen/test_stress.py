@@ -84,6 +84,7 @@ def test_random_calls_checked(ends: Ends) -> None:
         both = random_calls(ends, seed, min(300, SECONDS), pause=40, scarce=True)
         # Such guests open a connection a second, and few of them are on the ring when it goes off.
         assert sum(end["switched_to_tcp"] for end in both) > 1, both
+        assert sum(end["reason:no-memory"] for end in both) > 1, both
     for guest in guests:
         traffic.unload(guest)
     for guest in guests:
