@@ -4,9 +4,9 @@
  *
  * A probe on the tracepoint sock:inet_sock_set_state runs with the socket
  * locked and before the new state is stored, so nobody can be inside TCP's own
- * sendmsg or recvmsg of a connection that it attaches to: at SYN_SENT nothing
- * can be sent or received yet, and a child that is just established has no
- * struct socket, so no user.
+ * sendmsg or recvmsg of a connection that it attaches to: at SYN_SENT who calls
+ * TCP waits for the lock at most, and then we keep away; and a child that is just
+ * established has no struct socket, so no user.
  *
  * This file is the only writer of sk_prot, sock->ops and the ULP slot.
  */
@@ -179,6 +179,11 @@ static void attach(struct sock *sk, bool active)
 		goto out;
 	why = READ_ONCE(link->state) == XWAY_LINK_UP ? refusal(sk) :
 						      XWAY_R_LINK;
+	/* A reader that waits for connect() to unlock would sleep in TCP's
+	 * recvmsg() while its bytes come into the ring.
+	 */
+	if (active && waitqueue_active(&sk->sk_lock.wq))
+		why = XWAY_R_BUSY;
 	if (why == XWAY_R_NONE) {
 		conn = xway_conn_create(sk, link, active);
 		if (!conn)
