@@ -196,6 +196,7 @@ static void dress(int end, u16 family)
 {
 	struct sock *sk = (struct sock *)tp[end];
 
+	sock_net_set(sk, &init_net);
 	rwlock_init(&sk->sk_callback_lock);
 	sk->sk_data_ready = ready;
 	sk->sk_family = family;
@@ -1223,6 +1224,23 @@ static bool size_of_sndbuf(void)
 	return true;
 }
 
+/* TCP_NOTSENT_LOWAT bounds what lies beyond the half that stands for the reader's. */
+static bool size_of_unsent(void)
+{
+	struct sock *sk = (struct sock *)tp[P];
+	u32 half = conn[P]->tx.size / 2;
+
+	tp[P]->notsent_lowat = 1000;
+	EXPECT(room() == half + 1000 && !xway_tx_backlog(conn[P], sk));
+	conn[P]->tx.prod = conn[A]->own->cons + half + 999;
+	EXPECT(room() == 1 && xway_tx_backlog(conn[P], sk) == 999);
+	conn[P]->tx.prod += 2;
+	EXPECT(!room());
+	tp[P]->notsent_lowat = half;
+	EXPECT(room() == half - 1001 && !violated(P));
+	return true;
+}
+
 static const struct {
 	const char *name;
 	bool (*run)(void);
@@ -1255,6 +1273,7 @@ static const struct {
 	{ "size_of_many", size_of_many, UP },
 	{ "size_of_window", size_of_window, CHANNEL },
 	{ "size_of_sndbuf", size_of_sndbuf, CHANNEL },
+	{ "size_of_unsent", size_of_unsent, CHANNEL },
 };
 
 static bool run_one(bool (*run)(void), enum level level)

@@ -347,8 +347,15 @@ bool xway_tx_put_all(struct xway_conn *conn, struct sock *sk,
  */
 u32 xway_tx_backlog(struct xway_conn *conn, const struct sock *sk)
 {
-	u32 half = tx_window(&conn->tx, sk) / 2, used = tx_used(conn);
+	u32 half, used;
 
+	/* Before it, as the peer may just come; after it, as it may have gone:
+	 * without one the ring counts as full.
+	 */
+	if (tx_reader_gone(conn))
+		return 0;
+	half = tx_window(&conn->tx, sk) / 2;
+	used = tx_used(conn);
 	return used > half && !tx_reader_gone(conn) ? used - half : 0;
 }
 
