@@ -18,6 +18,28 @@ void xway_stray_enter(void);
 void xway_stray_leave(void);
 bool xway_restart(const struct msghdr *msg);
 
+/*
+ * An error that a call took from the socket, though it moved bytes: TCP leaves
+ * it to the next call, but does not know of the bytes that went by ring. The
+ * errors named here are a call's own.
+ */
+static inline void xway_keep_error(struct sock *sk, int err)
+{
+	switch (-err) {
+	case EAGAIN:
+	case EFAULT:
+	case EINTR:
+	case EINVAL:
+	case ENOBUFS:
+	case ENOMEM:
+	case ENOTCONN:
+	case EPIPE:
+		return;
+	}
+	if (err < 0 && err > -ERESTARTSYS)	/* those are the kernel's own */
+		WRITE_ONCE(sk->sk_err, -err);
+}
+
 /* recv.c */
 int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags,
 		 int *addr_len);

@@ -47,13 +47,6 @@ static int rx_end(struct xway_conn *conn, struct sock *sk)
 	return 0;
 }
 
-/* An error is told after the bytes that came before it. */
-static void rx_keep_error(struct sock *sk, int ret)
-{
-	if (ret < 0 && ret != -ENOTCONN)
-		WRITE_ONCE(sk->sk_err, -ret);
-}
-
 static bool rx_inq_wanted(const struct sock *sk, const struct msghdr *msg)
 {
 	return msg->msg_get_inq || tcp_sk(sk)->recvmsg_inq;
@@ -159,6 +152,7 @@ static int rx_peek_tcp(struct xway_conn *conn, struct sock *sk,
 	if ((s32)end <= 0 || rx_at_urgent(sk))
 		return 0;
 	ret = rx_base(conn, sk, msg, min_t(size_t, len, end), flags, addr_len);
+	xway_keep_error(sk, ret);
 	return max(ret, 0);
 }
 
@@ -219,13 +213,13 @@ again:
 		 */
 		smp_rmb();
 		if (ret != -EAGAIN && xway_rx_avail(conn) > peek) {
-			rx_keep_error(sk, ret);
+			xway_keep_error(sk, ret);
 			goto again;
 		}
 		if (ret != -EAGAIN && READ_ONCE(rx->seen) == rx->gen) {
 			xway_rx_update(conn);
 			if (rx->seen != rx->gen) {
-				rx_keep_error(sk, ret);
+				xway_keep_error(sk, ret);
 				goto again;
 			}
 		}
@@ -252,7 +246,7 @@ again:
 	smp_rmb();
 	if (ret != -EAGAIN &&
 	    READ_ONCE(tp->rcv_nxt) != READ_ONCE(tp->copied_seq)) {
-		rx_keep_error(sk, ret);
+		xway_keep_error(sk, ret);
 		goto again;
 	}
 	return ret;
@@ -437,10 +431,13 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 				flags |= MSG_DONTWAIT;
 			ret = conn->base_prot->recvmsg(sk, msg, len - copied,
 						       flags, addr_len);
-			copied = copied ? copied + max(ret, 0) : ret;
-			if (copied > 0)
+			if (copied) {
+				xway_keep_error(sk, ret);
+				ret = copied + max(ret, 0);
+			}
+			if (ret > 0)
 				rx_stamp(sk, msg, room);
-			return copied;
+			return ret;
 		}
 		ret = rx_once(conn, sk, msg, min(most, len - copied), copied,
 			      flags, addr_len);
@@ -483,10 +480,9 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 		}
 		if (ret != -EAGAIN) {
 			/* An error waits for the next call if bytes were read. */
-			if (copied && ret < 0 && ret != -ENOTCONN &&
-			    ret != -EFAULT)
-				WRITE_ONCE(sk->sk_err, -ret);
-			if (!copied)
+			if (copied)
+				xway_keep_error(sk, ret);
+			else
 				copied = ret;
 			break;
 		}

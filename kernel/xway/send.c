@@ -125,15 +125,10 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 			ret = tx_tcp(conn, sk, msg, piece);
 			msg->msg_flags = flags;
 			if (ret < 0) {
-				/* TCP keeps an error for the next call if it
-				 * took bytes; it does not know of the earlier.
-				 */
-				if (copied && (ret == -ECONNRESET ||
-					       ret == -ETIMEDOUT ||
-					       ret == -EHOSTUNREACH ||
-					       ret == -ENETUNREACH))
-					WRITE_ONCE(sk->sk_err, -ret);
-				copied = copied ?: ret;
+				if (copied)
+					xway_keep_error(sk, ret);
+				else
+					copied = ret;
 				break;
 			}
 			copied += ret;
