@@ -40,6 +40,13 @@ static inline void xway_keep_error(struct sock *sk, int err)
 		WRITE_ONCE(sk->sk_err, -err);
 }
 
+/* Does it ask for the time when bytes came? */
+static inline bool xway_rx_stamps(const struct sock *sk)
+{
+	return sock_flag(sk, SOCK_RCVTSTAMP) ||
+	       (READ_ONCE(sk->sk_tsflags) & SOF_TIMESTAMPING_RX_SOFTWARE);
+}
+
 /* recv.c */
 int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags,
 		 int *addr_len);

@@ -61,7 +61,7 @@ static int rx_base(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 		   size_t len, int flags, int *addr_len)
 {
 	void *control = msg->msg_control;
-	size_t room = msg->msg_controllen;
+	size_t room = msg->msg_controllen, used, last;
 	bool asked = msg->msg_get_inq;
 	int ret;
 
@@ -71,35 +71,35 @@ static int rx_base(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 	pagefault_enable();
 	/* Asked after it, because the option may be set during the call. */
 	if (rx_inq_wanted(sk, msg)) {
-		msg->msg_control = control;
-		msg->msg_controllen = room;
+		used = room - msg->msg_controllen;
+		last = tcp_sk(sk)->recvmsg_inq ? CMSG_SPACE(sizeof(int)) : 0;
+		/* A time stamp is before it, and stays. */
+		used = used > last && !(flags & MSG_CMSG_COMPAT) ?
+			used - last : 0;
+		msg->msg_control = control + used;
+		msg->msg_controllen = room - used;
 		msg->msg_get_inq = asked;
 	}
 	return ret == -EFAULT ? -XWAY_AGAIN_FAULT : ret;
 }
 
-static bool rx_stamp_wanted(const struct sock *sk)
-{
-	return sock_flag(sk, SOCK_RCVTSTAMP) || READ_ONCE(sk->sk_tsflags);
-}
-
 /*
  * Nobody notes when bytes come into the ring, so who wants to know is returned
  * to TCP; but they may be read before. They came no later than now.
- * @room: of the control buffer before the call; TCP's own stamp stays.
+ * @room: of the control buffer before the call; a stamp of TCP's stays.
  */
 static void rx_stamp(struct sock *sk, struct msghdr *msg, size_t room)
 {
 	struct sk_buff *skb;
 
-	if (likely(!rx_stamp_wanted(sk)) || msg->msg_controllen != room)
+	if (likely(!xway_rx_stamps(sk)) || msg->msg_controllen != room)
 		return;
 	skb = alloc_skb(0, GFP_KERNEL);
 	if (!skb)
 		return;
 	skb->tstamp = ktime_get_real();
 	sock_recv_timestamp(msg, sk, skb);
-	kfree_skb(skb);
+	consume_skb(skb);
 }
 
 /* Bytes that are there to be read, as TCP counts them for TCP_CM_INQ. */
@@ -111,8 +111,6 @@ u32 xway_rx_unread(struct xway_conn *conn, const struct sock *sk)
 	/* Bytes move from the ring to TCP under it. */
 	mutex_lock(&conn->rx.lock);
 	n = READ_ONCE(tp->rcv_nxt) - READ_ONCE(tp->copied_seq);
-	if (n && (sk->sk_shutdown & RCV_SHUTDOWN) && !sock_flag(sk, SOCK_DONE))
-		n--;
 	n += xway_rx_avail(conn);
 	mutex_unlock(&conn->rx.lock);
 	return n;
@@ -122,7 +120,8 @@ static void rx_inq(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
 {
 	int inq = xway_rx_unread(conn, sk);
 
-	if (!inq && (sk->sk_shutdown & RCV_SHUTDOWN))
+	/* So that the program reads on, to the end. */
+	if (!inq && sock_flag(sk, SOCK_DONE))
 		inq = 1;
 	if (tcp_sk(sk)->recvmsg_inq)
 		put_cmsg(msg, SOL_TCP, TCP_CM_INQ, sizeof(inq), &inq);
@@ -535,7 +534,7 @@ int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags,
 		     tcp_sk(sk)->repair)) {
 		ret = conn->base_prot->recvmsg(sk, msg, len, flags, addr_len);
 	} else {
-		if (rx_stamp_wanted(sk))
+		if (sock_flag(sk, SOCK_RCVTSTAMP) || READ_ONCE(sk->sk_tsflags))
 			xway_conn_return(conn, XWAY_R_TIMESTAMP);
 		ret = do_recvmsg(&conn, sk, msg, len, flags, addr_len);
 		xway_conn_want(conn);

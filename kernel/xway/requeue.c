@@ -12,6 +12,7 @@
 #include <linux/skbuff.h>
 #include <net/tcp.h>
 
+#include "calls.h"
 #include "conn.h"
 
 /* Copy-free: the buffer takes references to the pages that were copied out. */
@@ -34,6 +35,11 @@ static struct sk_buff *skb_of_ring(struct xway_rx *rx, struct sock *sk, u32 at)
 	}
 	skb->ip_summed = CHECKSUM_UNNECESSARY;
 	TCP_SKB_CB(skb)->tcp_flags = TCPHDR_ACK;
+	/* As rx_stamp() has it: they came no later. */
+	if (xway_rx_stamps(sk)) {
+		skb->tstamp = ktime_get_real();
+		TCP_SKB_CB(skb)->has_rxtstamp = 1;
+	}
 	if (!sk_rmem_schedule(sk, skb, skb->truesize)) {
 		kfree_skb(skb);
 		return NULL;
