@@ -20,7 +20,6 @@ LEAVES = {
     "connect_refused": "not held",
     "end_before_accept": "not held",
     "fast_open": "fast-open, peer-declined",
-    "fast_open_connect": "not held",
     "filter_of_bpf": "ring, socket-filter",
     "filter_that_drops": "ring, socket-filter",
     "filter_that_passes": "ring, socket-filter",
