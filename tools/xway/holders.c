@@ -25,7 +25,8 @@ json_t *holders_get(struct ipc *ipc)
 static const char *nobody(const json_t *conn)
 {
 	if (!out_int(conn, "inode"))
-		return "no process: it is closed, and not yet at its end";
+		return "no process: it is closed and not yet at its end, "
+		       "or a call that began in it goes on by TCP";
 	if (geteuid())
 		return "no process of yours (root sees all)";
 	return "no process: the kernel itself, or a descriptor on its way between two processes";
