@@ -2,6 +2,7 @@
 
 import io
 import re
+import warnings
 import zipfile
 from functools import cache
 from pathlib import Path
@@ -99,6 +100,8 @@ def tell_as(guest: Guest, way: str, expected: Transcript, *names: str) -> dict[s
     told, ways = tell(guest, way, *names)
     differs = [name for name in expected if told.get(name) != expected[name]]
     if differs:
+        warnings.warn(f"by {way}, told once more: {', '.join(differs)}", stacklevel=1)
+        assert len(differs) < 4, {name: (told.get(name), expected[name]) for name in differs}
         told.update(tell(guest, way, *differs)[0])
     assert told == expected
     return ways
