@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("way", choices=["tcp", "ring", "declined"])
     parser.add_argument("--ipv6", action="store_true", help="connect by IPv6 where either will do")
     parser.add_argument("name", nargs="*", help="behaviours to run (default: all)")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()  # names may follow an option
     now.way = args.way
     unknown = set(args.name) - {one.__name__ for one in behaviours}
     if unknown:

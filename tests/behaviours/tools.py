@@ -180,6 +180,13 @@ def arrived(sock: socket.socket, count: int) -> None:
         time.sleep(0.002)
 
 
+def acknowledged(sock: socket.socket) -> None:
+    """Wait until all that was sent has been acknowledged."""
+    end = time.monotonic() + SOON
+    while queued(sock, SIOCOUTQ) and time.monotonic() < end:
+        time.sleep(0.002)
+
+
 def names(mask: int) -> str:
     """Return the names of poll's events in `mask`."""
     return "|".join(key for key, bit in EVENTS.items() if mask & bit) or "0"
