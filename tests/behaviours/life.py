@@ -226,7 +226,7 @@ def peer_that_does_not_close() -> None:
     """Who closed waits as long as TCP_LINGER2 says; then it knows nothing of the connection."""
     a, b = pair()
     ends = (a.getsockname()[1], b.getsockname()[1])
-    a.setsockopt(socket.IPPROTO_TCP, socket.TCP_LINGER2, 1)
+    a.setsockopt(socket.IPPROTO_TCP, socket.TCP_LINGER2, 2)
     a.close()
     say(state(*ends, "FIN-WAIT-2"), b.recv(1), state(*ends, "gone"))
     say(b.send(b"x"), polled(b, "ERR"), outcome(b.recv, 1), outcome(b.send, b"x"))

@@ -424,7 +424,7 @@ def time_stamps_from_the_first_byte() -> None:
     for option, value in ((SO_TIMESTAMP, 1), (SO_TIMESTAMPNS, 1), (SO_TIMESTAMPING, 1 << 3 | 1 << 4)):
         first = fresh()
         first.setsockopt(socket.SOL_SOCKET, option, value)
-        time.sleep(0.3)  # the kernel takes the time of what arrives from now on
+        time.sleep(0.5)  # the kernel takes the time of what arrives from now on
         a, b = pair()
         b.setsockopt(socket.SOL_SOCKET, option, value)
         a.sendall(b"now")
@@ -569,6 +569,8 @@ def repaired_in_another_socket() -> None:
     """As CRIU moves a connection: its state is read, and given to a socket that was never connected."""
     a, b = pair()
     ends = a.getsockname(), a.getpeername()
+    for end in (a, b):
+        acknowledged(end)  # nothing may come while there is no socket
 
     def queue(sock: socket.socket, which: int, number: int | None = None) -> int:
         sock.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR_QUEUE, which)

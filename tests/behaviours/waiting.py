@@ -204,7 +204,8 @@ def epoll_exclusive() -> None:
     for epoll in epolls:
         epoll.register(b, select.EPOLLIN | select.EPOLLEXCLUSIVE)
     for _ in range(2):
-        waiting = [asleep(epoll.poll, 0.5) for epoll in epolls]
+        waiting = [asleep(epoll.poll, 1.5) for epoll in epolls]
+        time.sleep(0.2)  # until all of them do
         a.sendall(b"x")
         for thread, _ in waiting:
             thread.join(SOON)
