@@ -154,8 +154,13 @@ static enum xway_reason unfit(const struct sock *sk)
 	return XWAY_R_NONE;
 }
 
-static enum xway_reason refusal(const struct sock *sk)
+static enum xway_reason refusal(struct sock *sk)
 {
+	/* A reader that waits for connect() to unlock would sleep in TCP's
+	 * recvmsg() while its bytes come into the ring.
+	 */
+	if (waitqueue_active(&sk->sk_lock.wq))
+		return XWAY_R_BUSY;
 	return inet_csk(sk)->icsk_ulp_ops ? XWAY_R_BUSY : unfit(sk);
 }
 
@@ -179,11 +184,6 @@ static void attach(struct sock *sk, bool active)
 		goto out;
 	why = READ_ONCE(link->state) == XWAY_LINK_UP ? refusal(sk) :
 						      XWAY_R_LINK;
-	/* A reader that waits for connect() to unlock would sleep in TCP's
-	 * recvmsg() while its bytes come into the ring.
-	 */
-	if (active && waitqueue_active(&sk->sk_lock.wq))
-		why = XWAY_R_BUSY;
 	if (why == XWAY_R_NONE) {
 		conn = xway_conn_create(sk, link, active);
 		if (!conn)
