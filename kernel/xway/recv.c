@@ -110,8 +110,8 @@ u32 xway_rx_unread(struct xway_conn *conn, const struct sock *sk)
 
 	/* Bytes move from the ring to TCP under it. */
 	mutex_lock(&conn->rx.lock);
-	n = READ_ONCE(tp->rcv_nxt) - READ_ONCE(tp->copied_seq);
-	n += xway_rx_avail(conn);
+	n = READ_ONCE(tp->rcv_nxt) - READ_ONCE(tp->copied_seq) +
+	    xway_rx_avail(conn);
 	mutex_unlock(&conn->rx.lock);
 	return n;
 }
