@@ -29,6 +29,7 @@ from tools import (
     libc,
     outcome,
     pair,
+    passes,
     pattern,
     polled,
     queued,
@@ -115,10 +116,7 @@ def sizes() -> None:
     a, b = pair()
     data = pattern(1 << 20)
     for size in (1, 2, 3, 1000, 4095, 4096, 4097, 65535, 65536, 65537, 1 << 20):
-        sender = threading.Thread(target=a.sendall, args=(data[:size],))
-        sender.start()
-        say(size, exactly(b, size) == data[:size])
-        sender.join()
+        say(size, passes(a, b, data[:size]))
 
 
 @behaviour

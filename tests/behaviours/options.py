@@ -4,7 +4,6 @@ import ctypes
 import os
 import socket
 import struct
-import threading
 import time
 from contextlib import suppress
 from typing import Any
@@ -55,6 +54,7 @@ from tools import (
     opened,
     outcome,
     pair,
+    passes,
     pattern,
     place,
     polled,
@@ -519,12 +519,8 @@ def tls_of_the_kernel() -> None:
     for end in (a, b):
         say(outcome(end.setsockopt, socket.IPPROTO_TCP, TCP_ULP, b"tls"))
         say([outcome(end.setsockopt, SOL_TLS, way, keys) for way in (TLS_TX, TLS_RX)])
-    data = pattern(100000)
     for one, other in ((a, b), (b, a)):
-        sender = threading.Thread(target=one.sendall, args=(data,))
-        sender.start()
-        say(exactly(other, len(data)) == data)
-        sender.join()
+        say(passes(one, other, pattern(100000)))
     say(a.getsockopt(socket.IPPROTO_TCP, TCP_ULP, 16).rstrip(b"\0"))
 
 
@@ -604,12 +600,8 @@ def repaired_in_another_socket() -> None:
     other.setsockopt(socket.IPPROTO_TCP, TCP_TIMESTAMP, clock)
     other.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR_WINDOW, window)
     other.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 0)
-    data = pattern(100000)
     for one, peer in ((other, b), (b, other)):
-        sender = threading.Thread(target=one.sendall, args=(data,))
-        sender.start()
-        say(exactly(peer, len(data)) == data)
-        sender.join()
+        say(passes(one, peer, pattern(100000)))
     other.close()
     say(b.recv(1))
 

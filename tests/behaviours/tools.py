@@ -257,6 +257,15 @@ def exactly(sock: socket.socket, count: int) -> bytes:
     return data
 
 
+def passes(one: socket.socket, other: socket.socket, data: bytes) -> bool:
+    """Send bytes, also more than fits, and tell whether they arrive."""
+    sender = threading.Thread(target=one.sendall, args=(data,))
+    sender.start()
+    same = exactly(other, len(data)) == data
+    sender.join()
+    return same
+
+
 def to_end(sock: socket.socket) -> bytes:
     return b"".join(iter(lambda: sock.recv(65536), b""))
 
