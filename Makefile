@@ -14,7 +14,7 @@
 
 PYTHON := /usr/bin/python3
 PYTEST := $(PYTHON) -m pytest -q --durations=5
-PACKAGES := gcc libc6-dev python3-pytest libxen-dev libmnl-dev libjansson-dev pkg-config
+PACKAGES := gcc libc6-dev python3-pytest liburing-dev libxen-dev libmnl-dev libjansson-dev pkg-config
 compat: PACKAGES += bzip2 cargo golang-go librust-tokio-dev libssl-dev xz-utils
 
 all: packages

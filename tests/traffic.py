@@ -25,7 +25,7 @@ def build(name: str, *sources: str) -> Path:
     if not program.exists() or program.stat().st_mtime < newest:
         files = [folder / source for source in sources]
         flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]
-        subprocess.run(["gcc", *flags, "-o", program, *files], check=True)
+        subprocess.run(["gcc", *flags, "-o", program, *files, "-l:liburing.a"], check=True)
     return program
 
 

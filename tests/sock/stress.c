@@ -43,6 +43,7 @@ static struct options {
 } opt = { .seconds = 10, .workers = 4, .hang = 120, .seed = 1, .max = 4 << 20 };
 
 struct totals *totals;
+int without_aio;
 
 void complain(const struct half *h, const char *what, int err)
 {
@@ -119,6 +120,7 @@ static int init_half(struct half *h, const struct end *e, int sends)
 
 static void free_half(struct half *h)
 {
+	end_requests(h);
 	free(h->buf);
 	free(h->want);
 	close(h->epoll);
@@ -425,7 +427,7 @@ static void report(void)
 
 static const char usage[] =
 	"usage: stress listen|connect HOST PORT [--seconds N] [--workers N] [--seed N]\n"
-	"              [--max BYTES] [--hang SECONDS] [--on-hang COMMAND]\n"
+	"              [--max BYTES] [--hang SECONDS] [--on-hang COMMAND] [--without-aio]\n"
 	"Give both ends the same --seed and --max, and the passive one more --workers;\n"
 	"it ends with SIGTERM. Prints what it did as JSON; exit status 1 if TCP's\n"
 	"promises were not kept, and standard error says which.\n";
@@ -436,7 +438,8 @@ int main(int argc, char **argv)
 		{ "seconds", 1, NULL, 's' }, { "workers", 1, NULL, 'w' },
 		{ "seed", 1, NULL, 'r' },    { "max", 1, NULL, 'm' },
 		{ "hang", 1, NULL, 'g' },    { "on-hang", 1, NULL, 'o' },
-		{ "help", 0, NULL, 'h' },    { NULL, 0, NULL, 0 },
+		{ "help", 0, NULL, 'h' },    { "without-aio", 0, &without_aio, 1 },
+		{ NULL, 0, NULL, 0 },
 	};
 	struct sigaction end = { .sa_handler = on_end };
 	struct addrinfo *ai;
@@ -445,6 +448,8 @@ int main(int argc, char **argv)
 
 	while ((c = getopt_long(argc, argv, "h", longs, NULL)) >= 0) {
 		switch (c) {
+		case 0:
+			break;
 		case 's':
 			opt.seconds = atoi(optarg);
 			break;

@@ -3,8 +3,10 @@
 #pragma once
 
 #define _GNU_SOURCE
+#include <linux/aio_abi.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include "bytes.h"
 
@@ -23,6 +25,7 @@ struct totals {
 };
 
 extern struct totals *totals;
+extern int without_aio; /* else Linux AIO is drawn, too */
 
 enum ending { GRACEFUL, CLOSE, RESET };
 
@@ -33,6 +36,7 @@ struct plan {
 };
 
 struct half;
+struct io_uring;
 
 struct end {
 	int fd;
@@ -57,6 +61,8 @@ struct half {
 	int pipe[2];
 	int file;
 	int epoll;
+	struct io_uring *uring;
+	aio_context_t aio;
 	int sends;
 	int over;
 	unsigned int rand;
@@ -93,6 +99,22 @@ unsigned int draw(struct half *h, unsigned int below);
 int one_in(struct half *h, unsigned int n);
 size_t draw_size(struct half *h);
 const struct call *draw_call(struct half *h);
+int send_flags(struct half *h);
+
+/* Cut n bytes of buf into three parts, some of which may be empty; returns their number. */
+int cut(struct half *h, struct iovec *v, uint8_t *buf, size_t n);
+
+/* See that n bytes in buf are the next of the stream; n < 0: say what errno does. what: if not. */
+ssize_t compared(struct half *h, const uint8_t *buf, ssize_t n, const char *what);
 
 /* Wait for POLLIN or POLLOUT; returns what is ready, 0 after a signal. */
 int wait_for(struct half *h, short events);
+
+/* In stress_requests.c; run and wait as those of the tables do, and wait_for(). */
+ssize_t do_uring_send(struct half *h, size_t n);
+ssize_t do_uring_recv(struct half *h, size_t n);
+ssize_t do_aio_send(struct half *h, size_t n);
+ssize_t do_aio_recv(struct half *h, size_t n);
+int uring_poll(struct half *h, short events);
+int aio_poll(struct half *h, short events);
+void end_requests(struct half *h);

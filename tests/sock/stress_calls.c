@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -55,6 +56,7 @@ static void set_option(struct half *h)
 		{ IPPROTO_TCP, TCP_CORK, 0, 1 },
 		{ IPPROTO_TCP, TCP_QUICKACK, 0, 1 },
 		{ IPPROTO_TCP, TCP_KEEPIDLE, 10, 100 },
+		{ IPPROTO_TCP, TCP_USER_TIMEOUT, 600000, 900000 },
 		{ IPPROTO_TCP, TCP_NOTSENT_LOWAT, 10000, 100000 },
 		{ IPPROTO_TCP, TCP_WINDOW_CLAMP, 10000, 100000 },
 		{ IPPROTO_TCP, TCP_INQ, 0, 1 },
@@ -73,6 +75,22 @@ static ssize_t do_option(struct half *h, size_t n)
 {
 	(void)n;
 	set_option(h);
+	return -EINTR;
+}
+
+/* Options for which a connection goes back to TCP, at either half, and from which no byte changes. */
+static ssize_t do_rare_option(struct half *h, size_t n)
+{
+	struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, ~0u);
+	struct sock_fprog filter = { 1, &all };
+	int one = 1, fd = h->e->fd;
+
+	(void)n;
+	if (!one_in(h, 60))
+		return -EINTR;
+	if (one_in(h, 2) ? setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)) :
+			   setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof(one)))
+		complain(h, "setsockopt", errno);
 	return -EINTR;
 }
 
@@ -110,14 +128,19 @@ int wait_for(struct half *h, short events)
 {
 	int fd = h->e->fd, n;
 
-	switch (draw(h, 3)) {
-	case 0: {
+	switch (draw(h, 7)) {
+	case 0:
+		return uring_poll(h, events);
+	case 1:
+		return aio_poll(h, events);
+	case 2:
+	case 3: {
 		struct pollfd p = { fd, events, 0 };
 
 		n = poll(&p, 1, -1);
 		return n > 0 ? p.revents : 0;
 	}
-	case 1: {
+	case 4: {
 		fd_set set;
 
 		FD_ZERO(&set);
@@ -147,7 +170,7 @@ static ssize_t result(ssize_t n)
 	return n < 0 ? -errno : n;
 }
 
-static int send_flags(struct half *h)
+int send_flags(struct half *h)
 {
 	return MSG_NOSIGNAL | (one_in(h, 3) ? MSG_DONTWAIT : 0) | (one_in(h, 6) ? MSG_MORE : 0);
 }
@@ -164,7 +187,7 @@ static ssize_t do_write(struct half *h, size_t n)
 	return result(write(h->e->fd, h->buf, n));
 }
 
-static int cut(struct half *h, struct iovec *v, uint8_t *buf, size_t n)
+int cut(struct half *h, struct iovec *v, uint8_t *buf, size_t n)
 {
 	size_t a = draw(h, n + 1), b = a + draw(h, n - a + 1);
 
@@ -263,6 +286,31 @@ static ssize_t do_splice_out(struct half *h, size_t n)
 	return drain(h, n);
 }
 
+/* What goes out stays in a second pipe as well, which shares its pages. */
+static ssize_t do_tee(struct half *h, size_t n)
+{
+	int copy[2];
+	ssize_t got;
+
+	n = min(n, PIPE_MAX / 2);
+	fill(h->buf, n, h->key, h->off);
+	if (pipe2(copy, O_CLOEXEC)) {
+		complain(h, "pipe", errno);
+		return -EINTR;
+	}
+	if (write(h->pipe[1], h->buf, n) != (ssize_t)n ||
+	    tee(h->pipe[0], copy[1], n, 0) != (ssize_t)n)
+		complain(h, "tee", errno);
+	got = drain(h, n);
+	memset(h->buf, 0, n);
+	if (read(copy[0], h->buf, n) != (ssize_t)n ||
+	    first_wrong(h->buf, h->want, n, h->key, h->off) < n)
+		complain(h, "wrong byte in the second pipe", 0);
+	close(copy[0]);
+	close(copy[1]);
+	return got;
+}
+
 /* The pages themselves: never written again, only unmapped. */
 static ssize_t do_vmsplice(struct half *h, size_t n)
 {
@@ -312,7 +360,7 @@ static ssize_t do_poll_out(struct half *h, size_t n)
 
 /* Receives */
 
-static ssize_t compared(struct half *h, const uint8_t *buf, ssize_t n, const char *what)
+ssize_t compared(struct half *h, const uint8_t *buf, ssize_t n, const char *what)
 {
 	size_t right;
 
@@ -417,6 +465,23 @@ static ssize_t do_peek(struct half *h, size_t n)
 	return got > 0 ? -EINTR : got;
 }
 
+/* SO_PEEK_OFF, where TCP has it, is no state of the stream's: it is unset again. */
+static ssize_t do_peek_further(struct half *h, size_t n)
+{
+	int off = draw(h, 5000), none = -1;
+	ssize_t got;
+
+	if (!one_in(h, 60) || setsockopt(h->e->fd, SOL_SOCKET, SO_PEEK_OFF, &off, sizeof(off)))
+		return -EINTR;
+	got = recv(h->e->fd, h->buf, n, MSG_PEEK | MSG_DONTWAIT);
+	h->off += off;
+	if (got > 0)
+		got = compared(h, h->buf, got, "wrong byte peeked further");
+	h->off -= off;
+	setsockopt(h->e->fd, SOL_SOCKET, SO_PEEK_OFF, &none, sizeof(none));
+	return got == -EPROTO ? got : -EINTR;
+}
+
 /* MSG_TRUNC throws bytes away unread. */
 static ssize_t do_skip(struct half *h, size_t n)
 {
@@ -485,11 +550,15 @@ const struct call sends[] = {
 	{ "sendmmsg", 2, do_sendmmsg },
 	{ "sendfile", 2, do_sendfile },
 	{ "splice out", 3, do_splice_out },
+	{ "tee", 1, do_tee },
 	{ "vmsplice", 1, do_vmsplice },
 	{ "zero-copy send", 1, do_zerocopy },
+	{ "io_uring send", 6, do_uring_send },
+	{ "AIO send", 2, do_aio_send },
 	{ "urgent byte", 1, do_urgent },
 	{ "poll, send", 4, do_poll_out },
 	{ "option", 2, do_option },
+	{ "rare option", 1, do_rare_option },
 	{ "question", 2, do_ask },
 	{ "nap", 2, do_nap },
 	{ "limits", 1, do_limits },
@@ -497,13 +566,24 @@ const struct call sends[] = {
 };
 
 const struct call receives[] = {
-	{ "recv", 12, do_recv },	 { "read", 6, do_read },
-	{ "readv", 4, do_readv },	 { "recvmsg", 4, do_recvmsg },
-	{ "recvmmsg", 2, do_recvmmsg },	 { "peek", 4, do_peek },
-	{ "skip", 1, do_skip },		 { "splice in", 3, do_splice_in },
-	{ "poll, recv", 4, do_poll_in }, { "option", 2, do_option },
-	{ "question", 2, do_ask },	 { "nap", 2, do_nap },
-	{ "limits", 1, do_limits },	 { NULL, 0, NULL },
+	{ "recv", 12, do_recv },
+	{ "read", 6, do_read },
+	{ "readv", 4, do_readv },
+	{ "recvmsg", 4, do_recvmsg },
+	{ "recvmmsg", 2, do_recvmmsg },
+	{ "peek", 4, do_peek },
+	{ "skip", 1, do_skip },
+	{ "splice in", 3, do_splice_in },
+	{ "io_uring recv", 6, do_uring_recv },
+	{ "AIO recv", 2, do_aio_recv },
+	{ "poll, recv", 4, do_poll_in },
+	{ "peek further", 1, do_peek_further },
+	{ "option", 2, do_option },
+	{ "rare option", 1, do_rare_option },
+	{ "question", 2, do_ask },
+	{ "nap", 2, do_nap },
+	{ "limits", 1, do_limits },
+	{ NULL, 0, NULL },
 };
 
 const struct call *draw_call(struct half *h)
