@@ -190,12 +190,11 @@ static int port_bind(struct xen_peer *p, evtchn_port_t port)
 	int irq = bind_evtchn_to_irqhandler_lateeoi(port, interrupt, 0, "xway",
 						    p);
 
-	if (irq < 0) {
-		struct evtchn_close op = { .port = port };
-
-		HYPERVISOR_event_channel_op(EVTCHNOP_close, &op);
+	/* A failure may have closed the port, which may be another's by now:
+	 * rather leave one open than close that.
+	 */
+	if (irq < 0)
 		return irq;
-	}
 	p->irq = irq;
 	return 0;
 }
