@@ -20,6 +20,7 @@ import data  # noqa: F401 - importing them lists their behaviours
 import hooks  # noqa: F401
 import life  # noqa: F401
 import options  # noqa: F401
+import returning  # noqa: F401
 import uring  # noqa: F401
 import waiting  # noqa: F401
 

@@ -11,6 +11,7 @@ import threading
 import time
 
 from tools import (
+    CLONE_NEWNET,
     NEVER,
     SOON,
     arrived,
@@ -41,8 +42,7 @@ from tools import (
     with_ipv4,
 )
 
-# linux/sched.h, linux/prctl.h, linux/seccomp.h
-CLONE_NEWNET = 0x40000000
+# linux/prctl.h, linux/seccomp.h
 PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, SECCOMP_MODE_FILTER = 22, 38, 2
 SENDTO = 44  # number of the call
 
@@ -466,11 +466,12 @@ class Aio:
         assert libc.syscall(209, self._context, ctypes.c_long(1), table) == 1
 
     def answer(self, seconds: float = SOON) -> int | None:
-        """Return the next result."""
+        """Return the next result; what io_uring has left to do may interrupt."""
         event = ctypes.create_string_buffer(32)
         limit = ctypes.create_string_buffer(struct.pack("qq", int(seconds), int(seconds % 1 * 1e9)))
         one = ctypes.c_long(1)
-        got = libc.syscall(208, self._context, one, one, event, limit)
+        while (got := libc.syscall(208, self._context, one, one, event, limit)) < 0:
+            assert ctypes.get_errno() == errno.EINTR
         return int(struct.unpack("QQqq", event.raw)[2]) if got else None
 
 
