@@ -17,6 +17,7 @@ import sys
 import traceback
 
 import data  # noqa: F401 - importing them lists their behaviours
+import firewall  # noqa: F401
 import hooks  # noqa: F401
 import life  # noqa: F401
 import options  # noqa: F401

@@ -22,6 +22,8 @@ LEAVES = {
     "connect_refused": "not held",
     "end_before_accept": "not held",
     "fast_open": "fast-open, peer-declined",
+    "invalid_packets_are_dropped": "ring, socket-filter",
+    "invalid_packets_are_dropped_over_unread_bytes": "ring, socket-filter",
     "filter_set_before_there_is_a_connection": "socket-filter",
     "filter_of_bpf": "ring, socket-filter",
     "filter_that_drops": "ring, socket-filter",
@@ -38,10 +40,12 @@ LEAVES = {
     "original_destination": "ring, peer-declined",
     "peek_offset": "ring, socket-option",
     "peek_offset_over_unread_bytes": "ring, socket-option",
+    "refused_by_a_firewall": "not held",
     "repair": "ring, repair",
     "repair_over_unread_bytes": "ring, repair",
     "repaired_in_another_socket": "ring, repair",
     "reset_before_accept": "not held",
+    "reset_by_a_firewall": "not held",
     "strange_flags": "ring, timestamping",
     "time_stamps": "ring, timestamping",
     "time_stamps_from_the_first_byte": "ring, timestamping",
@@ -49,6 +53,7 @@ LEAVES = {
     "time_stamps_of_what_came": "ring, timestamping",
     "time_stamps_of_what_was_sent": "ring, timestamping",
     "tls_of_the_kernel": "ring, upper-layer-protocol",
+    "translated_source": "peer-declined",
     "unknown_control_message": "ring, timestamping",
     "upper_layer": "ring, upper-layer-protocol",
     "upper_layer_over_unread_bytes": "ring, upper-layer-protocol",
@@ -60,8 +65,8 @@ LEAVES = {
     "zero_copy_receive": "ring, zero-copy",
 }
 GOES_BACK = ("_and_it_goes_back", "_after_it_went_back")
-# Makes a network of its own, where nothing is translated
-UNTRANSLATED = ("network_of_its_own",)
+# Make networks of their own, where nothing is translated
+UNTRANSLATED = ("network_of_its_own", "two_networks")
 # It has none for TCP
 BY_KERNEL = {"6.1": {"peek_offset": "ring", "peek_offset_over_unread_bytes": "ring"}}
 

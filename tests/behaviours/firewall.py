@@ -1,0 +1,163 @@
+"""What filters and translates packets on the way: nftables and conntrack; and ways between networks."""
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from returning import go_back
+
+from tools import (
+    CLONE_NEWNET,
+    SOON,
+    arrived,
+    behaviour,
+    connect,
+    exactly,
+    fresh,
+    keep,
+    libc,
+    listen,
+    outcome,
+    pair,
+    passes,
+    pattern,
+    place,
+    polled,
+    say,
+    with_ipv4,
+)
+
+
+@contextmanager
+def rules(chain: str) -> Iterator[None]:
+    """Have a chain of rules meanwhile."""
+    text = f"table inet behaviours {{ chain one {{ {chain} }}; }}"
+    subprocess.run(["nft", "-f", "-"], input=text, text=True, check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["nft", "delete", "table", "inet", "behaviours"], check=True)
+
+
+@behaviour
+def refused_by_a_firewall() -> None:
+    for answer in ("tcp reset", "icmpx admin-prohibited", "icmpx host-unreachable"):
+        listener = listen()
+        rule = (
+            f"type filter hook output priority 0; tcp dport {listener.getsockname()[1]} reject with {answer};"
+        )
+        sock = fresh()
+        with rules(rule):
+            say(outcome(sock.connect, place(listener)))
+        sock.close()
+        again = connect(listener)
+        again.sendall(b"allowed")
+        say(exactly(keep(listener.accept()[0]), 7))
+
+
+@behaviour
+def reset_by_a_firewall() -> None:
+    """Bytes that TCP sends are answered by a reset."""
+    listener = listen()
+    a, b = connect(listener), keep(listener.accept()[0])
+    a.sendall(b"through")
+    say(exactly(b, 7))
+    rule = f"type filter hook input priority 0; tcp sport {a.getsockname()[1]} reject with tcp reset;"
+    with rules(rule):
+        a.sendall(b"stopped")
+        polled(a, "HUP")
+    say(outcome(a.recv, 1), outcome(a.send, b"x"))
+
+
+@behaviour
+def invalid_packets_are_dropped() -> None:
+    """As most firewalls do; the connection's own packets stay valid, on the ring and back from it."""
+    with rules("type filter hook input priority 0; ct state invalid drop; ct state established accept;"):
+        a, b = pair()
+        say(passes(a, b, pattern(1 << 20)), passes(b, a, pattern(1 << 20)))
+        go_back(a, b)
+        say(passes(a, b, pattern(1 << 20)), passes(b, a, pattern(1 << 20)))
+        a.close()
+        say(polled(b, "RDHUP"), b.recv(1))
+
+
+@behaviour
+def invalid_packets_are_dropped_over_unread_bytes() -> None:
+    """What is unread is put behind what TCP has: its numbers are none of the firewall's."""
+    with rules("type filter hook input priority 0; ct state invalid drop; ct state established accept;"):
+        a, b = pair()
+        a.sendall(pattern(10000))
+        arrived(b, 10000)
+        go_back(b, b)
+        a.sendall(b"and on")
+        say(exactly(b, 10000) == pattern(10000), exactly(b, 6), b.send(b"back"), exactly(a, 4))
+
+
+@behaviour
+@with_ipv4
+def translated_source() -> None:
+    """The listener sees another address than its client has."""
+    listener = listen()
+    port = listener.getsockname()[1]
+    with rules(f"type nat hook postrouting priority 100; tcp dport {port} snat ip to 127.7.0.9;"):
+        a = connect(listener)
+        b = keep(listener.accept()[0])
+        for _ in range(20):
+            a.sendall(b"translated")
+            b.sendall(exactly(b, 10))
+            exactly(a, 10)
+        say(b.getpeername()[0], a.getsockname() != b.getpeername())
+        say(passes(a, b, pattern(1 << 20)))
+
+
+def enter(address: str, ready: int, go: int) -> None:
+    """Go into a network of our own, and send back there what comes."""
+    libc.unshare(CLONE_NEWNET)
+    os.write(ready, b"x")
+    os.read(go, 1)
+    passive = socket.create_server((address, 7), family=socket.AF_INET6).accept()[0]
+    while data := passive.recv(65536):
+        passive.sendall(data)
+    passive.close()
+    os.read(go, 1)  # a network's devices go with its last process
+
+
+@behaviour
+def two_networks() -> None:
+    """The ends are in two network namespaces, as two containers are."""
+    near, far = "fd77::7:11", "fd77::7:12"
+    (ready, to_ready), (go, to_go) = os.pipe(), os.pipe()
+    child = os.fork()
+    if not child:
+        enter(far, to_ready, go)
+        os._exit(0)
+    os.read(ready, 1)
+    device = "dev behaviours nodad"
+    inside = f"ip link set lo up; ip addr add {far}/120 {device}; ip link set behaviours up"
+    commands = [
+        f"ip link add behaviours type veth peer name behaviours netns {child}",
+        f"ip addr add {near}/120 {device}; ip link set behaviours up",
+        f"nsenter -n -t {child} sh -c '{inside}'",
+    ]
+    subprocess.run(["sh", "-e", "-c", "\n".join(commands)], check=True)
+    os.write(to_go, b"x")
+    end = time.monotonic() + SOON
+    while True:
+        active = keep(socket.socket(socket.AF_INET6))
+        if active.connect_ex((far, 7)) == 0:
+            break
+        assert time.monotonic() < end, "no connection"
+        time.sleep(0.02)
+    for size in range(0, 20000, 97):
+        active.sendall(pattern(size))
+        assert exactly(active, size) == pattern(size)
+    active.shutdown(socket.SHUT_WR)
+    say("echoed", active.recv(1))
+    subprocess.run(["ip", "link", "del", "behaviours"], check=True)
+    os.write(to_go, b"x")
+    say(os.waitpid(child, 0)[1])
+    for fd in (ready, to_ready, go, to_go):
+        os.close(fd)
