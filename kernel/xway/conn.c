@@ -387,7 +387,7 @@ void xway_conn_return_all(enum xway_reason reason)
 void xway_conn_event(struct xway_conn *conn)
 {
 	const struct xway_chan_shm *peer;
-	bool work = false;
+	bool work = false, stale = false;
 	struct sock *sk;
 	u32 prod, gen;
 
@@ -407,19 +407,22 @@ void xway_conn_event(struct xway_conn *conn)
 			   gen != conn->rx.notified_gen)) {
 			conn->rx.notified = prod;
 			conn->rx.notified_gen = gen;
-			if (xway_conn_taken(conn, sk)) {
+			if (xway_conn_taken(conn, sk))
 				xway_conn_return(conn, XWAY_R_KERNEL);
-			} else if (!sock_flag(sk, SOCK_FASYNC) ||
-				   xway_rx_readable(conn, sk, true)) {
-				/* A signal needs a reason: what was read without
-				 * an event is none. Others wake, to ask anew.
-				 */
+			else if (xway_rx_readable(conn, sk, true))
 				conn->data_ready(sk);
-			}
+			else
+				stale = true;
 		}
 		if (sk) {
 			/* sk_socket stays while its callback lock is held. */
 			read_lock(&sk->sk_callback_lock);
+			/* What has been read meanwhile is no reason for a signal,
+			 * nor to tell io_uring and AIO, who believe what wakes
+			 * them, that there is something. Others wake to ask anew.
+			 */
+			if (sk->sk_socket && stale)
+				wake_up_interruptible_all(sk_sleep(sk));
 			if (sk->sk_socket &&
 			    test_bit(SOCK_NOSPACE, &sk->sk_socket->flags))
 				sk->sk_write_space(sk);

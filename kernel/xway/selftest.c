@@ -784,6 +784,20 @@ static void begin_bells(u32 at)
 	fake.notified = 0;
 }
 
+static void start_at(u32 idx, u32 gen)
+{
+	struct xway_rx *rx = &conn[P]->rx;
+
+	rx->cons = idx;
+	rx->prod = idx;
+	rx->gen = gen;
+	rx->seen = gen;
+	conn[P]->own->cons = idx;
+	conn[P]->own->gen_done = gen;
+	conn[A]->own->prod = idx;
+	conn[A]->own->gen = gen;
+}
+
 static bool bell_accounts(u32 at)
 {
 	u64 sent = atomic64_read(&xway_counters[XWAY_N_BELLS_SENT]);
@@ -816,6 +830,7 @@ static bool bell_accounts(u32 at)
 	       sent + XWAY_BELLS + 2);
 
 	/* The channel whose post found no slot is looked at nevertheless. */
+	start_at(0, 1);
 	woken[P] = 0;
 	conn[A]->own->prod++;
 	look();
@@ -829,6 +844,12 @@ static bool bell_accounts(u32 at)
 	EXPECT(!woken[P]);
 	bell(conn[P]->id, &lost);
 	EXPECT(fake.notified == 4 && own->bell_prod == end + 1);
+	look();
+	EXPECT(woken[P] == 1);
+
+	/* Of what has been read by then nobody is told. */
+	conn[P]->rx.cons = ++conn[A]->own->prod;
+	bell(conn[P]->id, &lost);
 	look();
 	EXPECT(woken[P] == 1);
 	return true;
@@ -942,20 +963,6 @@ static bool readable(bool tcp)
 static bool advance(void)
 {
 	return xway_rx_advance(conn[P], (struct sock *)tp[P]);
-}
-
-static void start_at(u32 idx, u32 gen)
-{
-	struct xway_rx *rx = &conn[P]->rx;
-
-	rx->cons = idx;
-	rx->prod = idx;
-	rx->gen = gen;
-	rx->seen = gen;
-	conn[P]->own->cons = idx;
-	conn[P]->own->gen_done = gen;
-	conn[A]->own->prod = idx;
-	conn[A]->own->gen = gen;
 }
 
 /* TCP, ring, TCP, from a given index, generation and sequence number */
