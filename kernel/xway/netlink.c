@@ -102,12 +102,19 @@ static int put_named(struct sk_buff *skb, const char *name, u64 value)
 	return 0;
 }
 
-/* Bytes of live connections, of one link or of all. */
-static void live_bytes(struct xway_link *link, u64 *n)
+/*
+ * Bytes of one link's connections or of all: the sums of those that ended, and
+ * the live ones. One that ends meanwhile is in one of the two: the lock is held.
+ */
+static void carried(struct xway_link *link, u64 *n)
 {
 	struct xway_conn *conn;
+	int i;
 
 	spin_lock_bh(&xway_conns_lock);
+	for (i = 0; i < XWAY_LINK_COUNTERS; i++)
+		n[i] = atomic64_read(link ? &link->base[i] :
+				     &xway_counters[XWAY_N_TX_RING + i]);
 	list_for_each_entry(conn, &xway_conns, all) {
 		if (link && conn->link != link)
 			continue;
@@ -121,13 +128,13 @@ static void live_bytes(struct xway_link *link, u64 *n)
 
 static int stats_doit(struct sk_buff *in, struct genl_info *info)
 {
-	u64 bytes[XWAY_LINK_COUNTERS] = {};
+	u64 bytes[XWAY_LINK_COUNTERS];
 	struct nlattr *nest;
 	struct sk_buff *skb;
 	void *hdr;
 	int i, err;
 
-	live_bytes(NULL, bytes);
+	carried(NULL, bytes);
 	err = reply_start(info, &skb, &hdr);
 	if (err)
 		return err;
@@ -135,10 +142,9 @@ static int stats_doit(struct sk_buff *in, struct genl_info *info)
 	if (!nest)
 		goto full;
 	for (i = 0; i < XWAY_COUNTERS_MAX; i++) {
-		u64 v = atomic64_read(&xway_counters[i]);
+		u64 v = i < XWAY_N_TX_RING ? atomic64_read(&xway_counters[i]) :
+					     bytes[i - XWAY_N_TX_RING];
 
-		if (i >= XWAY_N_TX_RING)
-			v += bytes[i - XWAY_N_TX_RING];
 		if (put_named(skb, xway_counter_names[i], v))
 			goto full;
 	}
@@ -174,7 +180,7 @@ static int put_addr(const struct xway_addr *addr, void *skb)
 
 static int put_peer(struct sk_buff *skb, struct xway_link *link)
 {
-	u64 bytes[XWAY_LINK_COUNTERS] = {};
+	u64 bytes[XWAY_LINK_COUNTERS];
 	struct nlattr *nest;
 	u32 channels, pages, used, mapped;
 	int i;
@@ -185,7 +191,7 @@ static int put_peer(struct sk_buff *skb, struct xway_link *link)
 	used = link->arena.in_use;
 	mapped = link->view.mapped;
 	mutex_unlock(&link->lock);
-	live_bytes(link, bytes);
+	carried(link, bytes);
 	if (nla_put_string(skb, XWAY_A_PEER_NAME, link->name) ||
 	    nla_put_string(skb, XWAY_A_PEER_STATE,
 			   xway_link_state_name(link)) ||
@@ -201,7 +207,7 @@ static int put_peer(struct sk_buff *skb, struct xway_link *link)
 		return -EMSGSIZE;
 	for (i = 0; i < XWAY_LINK_COUNTERS; i++)
 		if (put_named(skb, xway_counter_names[XWAY_N_TX_RING + i],
-			      atomic64_read(&link->base[i]) + bytes[i]))
+			      bytes[i]))
 			return -EMSGSIZE;
 	nla_nest_end(skb, nest);
 	return 0;
