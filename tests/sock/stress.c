@@ -413,7 +413,7 @@ static void report(void)
 	const struct call *c;
 	const char *comma = "";
 
-	printf("{\"connections\": %llu, \"cut_short\": %llu, \"bytes\": %llu, \"failures\": %u, \"calls\": {",
+	printf("{\"connections\": %llu, \"cut_short\": %llu, \"bytes\": %llu, \"failures\": %u, \"drawn\": {",
 	       (unsigned long long)totals->conns, (unsigned long long)totals->rude,
 	       (unsigned long long)totals->bytes, totals->failures);
 	for (c = sends; c->name; c++, comma = ", ")

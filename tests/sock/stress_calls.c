@@ -299,8 +299,11 @@ static ssize_t do_tee(struct half *h, size_t n)
 		return -EINTR;
 	}
 	if (write(h->pipe[1], h->buf, n) != (ssize_t)n ||
-	    tee(h->pipe[0], copy[1], n, 0) != (ssize_t)n)
-		complain(h, "tee", errno);
+	    tee(h->pipe[0], copy[1], n, 0) != (ssize_t)n) {
+		close(copy[0]);
+		close(copy[1]);
+		return -EPROTO;
+	}
 	got = drain(h, n);
 	memset(h->buf, 0, n);
 	if (read(copy[0], h->buf, n) != (ssize_t)n ||

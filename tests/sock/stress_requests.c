@@ -75,6 +75,17 @@ static void note(struct outcome *o, const struct io_uring_cqe *cqe)
 	}
 }
 
+static void hand_in(struct half *h)
+{
+	int err;
+
+	do
+		err = io_uring_submit(uring(h));
+	while (err == -EAGAIN || err == -EBUSY || err == -EINTR);
+	if (err != 1)
+		complain(h, "io_uring_submit", err < 0 ? -err : 0);
+}
+
 /*
  * Hand in the request and wait until it is done, or cancel it and wait for that: after some time,
  * after a signal, or once it has brought something and would bring more.
@@ -83,7 +94,9 @@ static struct outcome complete(struct half *h, struct io_uring_sqe *sqe)
 {
 	int waits =
 		sqe->opcode != IORING_OP_PROVIDE_BUFFERS && sqe->opcode != IORING_OP_REMOVE_BUFFERS;
-	struct __kernel_timespec patience = { 0, one_in(h, 4) ? draw(h, 20000000) : 0 };
+	/* Polls are waited for as wait_for() says. */
+	int hasty = sqe->opcode != IORING_OP_POLL_ADD && one_in(h, 4);
+	struct __kernel_timespec patience = { 0, hasty ? draw(h, 20000000) : 0 };
 	struct io_uring *ring = uring(h);
 	struct outcome o = { 0 };
 	int open = 1, cancelled = 0;
@@ -91,7 +104,7 @@ static struct outcome complete(struct half *h, struct io_uring_sqe *sqe)
 	io_uring_sqe_set_data64(sqe, REQUEST);
 	if (waits && one_in(h, 4))
 		io_uring_sqe_set_flags(sqe, sqe->flags | IOSQE_ASYNC);
-	io_uring_submit(ring);
+	hand_in(h);
 	while (open) {
 		struct io_uring_cqe *cqe = NULL;
 		int enough = 1, err;
@@ -116,7 +129,7 @@ static struct outcome complete(struct half *h, struct io_uring_sqe *sqe)
 
 			io_uring_prep_cancel64(cancel, REQUEST, 0);
 			io_uring_sqe_set_data64(cancel, CANCEL);
-			io_uring_submit(ring);
+			hand_in(h);
 			cancelled = 1;
 			open++;
 		}
@@ -226,6 +239,8 @@ int uring_poll(struct half *h, short events)
 
 	io_uring_prep_poll_add(sqe, h->e->fd, events);
 	ready = complete(h, sqe).result;
+	if (ready < 0 && ready != -EINTR)
+		complain(h, "io_uring's poll", -ready);
 	return ready > 0 ? ready : 0;
 }
 
@@ -276,5 +291,7 @@ int aio_poll(struct half *h, short events)
 	struct iocb request = { .aio_lio_opcode = IOCB_CMD_POLL, .aio_buf = events };
 	long ready = aio_run(h, &request);
 
+	if (ready < 0 && ready != -EINTR)
+		complain(h, "AIO's poll", -ready);
 	return ready > 0 ? ready : 0;
 }
