@@ -1,6 +1,7 @@
 """What filters and translates packets on the way: nftables and conntrack; and ways between networks."""
 
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -132,8 +133,24 @@ def two_networks() -> None:
     (ready, to_ready), (go, to_go) = os.pipe(), os.pipe()
     child = os.fork()
     if not child:
-        enter(far, to_ready, go)
-        os._exit(0)
+        os.close(to_go)  # so that our end ends what waits for it
+        try:
+            enter(far, to_ready, go)
+        finally:
+            os._exit(0)
+    try:
+        meet(far, near, child, ready, to_go)
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        raise
+    finally:
+        for fd in (ready, to_ready, go, to_go):
+            os.close(fd)
+        say(os.waitpid(child, 0)[1])
+
+
+def meet(far: str, near: str, child: int, ready: int, to_go: int) -> None:
+    """Connect our network to the child's, and ourselves to the child."""
     os.read(ready, 1)
     device = "dev behaviours nodad"
     inside = f"ip link set lo up; ip addr add {far}/120 {device}; ip link set behaviours up"
@@ -157,7 +174,3 @@ def two_networks() -> None:
     active.shutdown(socket.SHUT_WR)
     say("echoed", active.recv(1))
     subprocess.run(["ip", "link", "del", "behaviours"], check=True)
-    os.write(to_go, b"x")
-    say(os.waitpid(child, 0)[1])
-    for fd in (ready, to_ready, go, to_go):
-        os.close(fd)

@@ -29,8 +29,7 @@ from tools import (
     keep,
     listen,
     names,
-    now,
-    on_ring,
+    off_ring,
     outcome,
     pair,
     passes,
@@ -43,12 +42,9 @@ from tools import (
 
 
 def go_back(sock: socket.socket, passive: socket.socket) -> None:
-    """Set what has a connection go back and changes nothing else, and wait until that is done."""
+    """Set what has a connection go back and changes nothing else, and wait until both ends send by TCP."""
     attach_filter(sock, 0xFFFFFFFF)
-    end = time.monotonic() + SOON
-    while now.way == "ring" and on_ring(passive):
-        assert time.monotonic() < end, "the connection does not leave the ring"
-        time.sleep(0.01)
+    off_ring(passive)
 
 
 def waits_and_goes_back(call: Callable[..., Any], *args: Any) -> None:
@@ -219,6 +215,7 @@ def uring_polls_and_it_goes_back() -> None:
             ring.ask(1, POLL_ADD, b.fileno(), op_flags=select.POLLIN)
             tell(ring.answers(1, NEVER))
             go_back((a, b)[back], b)
+            tell(ring.answers(1, NEVER))
             a.sendall(b"came")
             tell(ring.answers(1))
             say(exactly(b, 4))
@@ -259,6 +256,7 @@ def asynchronous_poll_and_it_goes_back() -> None:
             aio.submit(b, Aio.POLL, select.POLLIN)
             say(aio.answer(NEVER))
             go_back((a, b)[back], b)
+            say(aio.answer(NEVER))
             a.sendall(b"came")
             say((aio.answer() or 0) & select.POLLIN, exactly(b, 4))
 
@@ -301,7 +299,7 @@ def peek_offset_over_unread_bytes() -> None:
 def a_reader_waits_for_its_low_water_mark() -> None:
     a, b = pair()
     b.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 10)
-    time.sleep(NEVER)  # until it has gone back to TCP: see doc/compatibility.md
+    off_ring(b)
     thread, got = asleep(b.recv, 100)
     a.sendall(b"12345")
     time.sleep(NEVER)
@@ -376,9 +374,8 @@ def two_threads_in_two_calls_and_it_goes_back() -> None:
     right: list[bool] = []
     other = threading.Thread(target=lambda: right.append(passes(a, b, data)))
     other.start()
-    back = threading.Thread(target=go_back, args=(a, b))
-    back.start()
+    back, gone = asleep(go_back, a, b)
     right.append(passes(b, a, data))
-    other.join(SOON)
-    back.join(SOON)
-    say(right, a.send(b"on"), exactly(b, 2))
+    other.join()
+    back.join()
+    say(right, gone, a.send(b"on"), exactly(b, 2))

@@ -133,12 +133,25 @@ def connect(listener: socket.socket) -> socket.socket:
     return sock
 
 
-def on_ring(passive: socket.socket) -> bool:
-    """Tell whether both ends send by ring."""
+def ways(passive: socket.socket) -> list[str]:
+    """Return which way a connection's four halves go: each end's tx and rx; none if nobody holds it."""
     output = subprocess.run(["xway", "-j", "conn"], capture_output=True, check=True).stdout
     port = passive.getpeername()[1]
     ours = [one for one in json.loads(output) if port in (one["local_port"], one["remote_port"])]
-    return [(one["tx"], one["rx"]) for one in ours] == [("ring", "ring")] * 2
+    return [one[half] for one in ours for half in ("tx", "rx")]
+
+
+def on_ring(passive: socket.socket) -> bool:
+    """Tell whether both ends send by ring."""
+    return ways(passive) == ["ring"] * 4
+
+
+def off_ring(passive: socket.socket) -> None:
+    """Wait until neither end sends by ring any more, where one did."""
+    end = time.monotonic() + SOON
+    while now.way == "ring" and "ring" in ways(passive)[::2]:
+        assert time.monotonic() < end, "the connection does not leave the ring"
+        time.sleep(0.01)
 
 
 def warm(active: socket.socket, passive: socket.socket) -> None:
