@@ -350,6 +350,8 @@ void xway_rx_arm_next(struct xway_conn *conn)
 			prod = READ_ONCE(peer->prod);
 			xway_ring_arm(&conn->own->want_data, prod + 1);
 		} while (READ_ONCE(peer->prod) != prod && ++tries < 16);
+		if (tries)
+			xway_conn_queue(conn);	/* as in xway_rx_arm() */
 	}
 	rcu_read_unlock();
 }
@@ -363,7 +365,8 @@ void xway_rx_arm_next(struct xway_conn *conn)
  */
 void xway_rx_arm(struct xway_conn *conn, const struct sock *sk)
 {
-	u32 prod;
+	const struct xway_chan_shm *peer;
+	u32 prod, tries = 0;
 
 	if (unlikely(sock_flag(sk, SOCK_FASYNC))) {
 		xway_rx_arm_next(conn);
@@ -373,11 +376,17 @@ void xway_rx_arm(struct xway_conn *conn, const struct sock *sk)
 	/* Another reader that went on meanwhile has asked for a later one, or has
 	 * not seen that somebody waits: an older request must not stay.
 	 */
-	if (rcu_access_pointer(conn->peer)) {
+	peer = rcu_dereference(conn->peer);
+	if (peer) {
 		do {
 			prod = READ_ONCE(conn->rx.prod);
 			xway_ring_arm(&conn->own->want_data, prod + 1);
-		} while (READ_ONCE(conn->rx.prod) != prod);
+		} while (READ_ONCE(conn->rx.prod) != prod && ++tries);
+		/* An older request was stored over that of another, who sleeps,
+		 * and what came before the newer one has passed neither.
+		 */
+		if (tries && READ_ONCE(peer->prod) != prod)
+			xway_conn_queue(conn);
 	}
 	rcu_read_unlock();
 }
