@@ -260,10 +260,11 @@ u32 xway_rx_peek_next(struct xway_conn *conn, struct msghdr *msg, size_t len,
 bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp)
 {
 	const struct xway_chan_shm *peer;
+	const struct tcp_sock *tp = tcp_sk(sk);
 	struct xway_rx *rx = &conn->rx;
 	u32 gen = READ_ONCE(rx->gen), seen, prod = READ_ONCE(rx->prod);
 	const struct xway_mark *mark;
-	u32 cons = READ_ONCE(rx->cons);
+	u32 cons = READ_ONCE(rx->cons), have;
 	bool ring = gen & 1, next_tcp = !ring;
 
 	rcu_read_lock();
@@ -280,7 +281,7 @@ bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp)
 	if (seen != gen && ring)
 		next_tcp = cons == READ_ONCE(mark[(gen + 1) & 1].idx);
 	else if (seen != gen)
-		ring = !before(READ_ONCE(tcp_sk(sk)->copied_seq),
+		ring = !before(READ_ONCE(tp->copied_seq),
 			       READ_ONCE(mark[(gen + 1) & 1].seq));
 	if (peer)
 		/* As in xway_rx_avail(): pairs with tx_publish(). */
@@ -288,9 +289,17 @@ bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp)
 	rcu_read_unlock();
 	if (ring && prod != cons)
 		return true;
-	return tcp && next_tcp &&
-	       READ_ONCE(tcp_sk(sk)->rcv_nxt) !=
-	       READ_ONCE(tcp_sk(sk)->copied_seq);
+	if (!tcp || !next_tcp)
+		return false;
+	have = READ_ONCE(tp->rcv_nxt) - READ_ONCE(tp->copied_seq);
+	/* As in tcp_poll(): an urgent byte is not read with others, and who
+	 * peeks does not get past it.
+	 */
+	if (unlikely(READ_ONCE(tp->urg_data)) && have &&
+	    READ_ONCE(tp->urg_seq) == READ_ONCE(tp->copied_seq) &&
+	    !sock_flag(sk, SOCK_URGINLINE))
+		have--;
+	return have;
 }
 
 /**

@@ -24,9 +24,12 @@ from tools import (
     asleep,
     behaviour,
     c,
+    connect,
     exactly,
+    keep,
     later,
     libc,
+    listen,
     outcome,
     pair,
     passes,
@@ -256,6 +259,31 @@ def peek_all() -> None:
     later(0.05, a.sendall, b"56789")
     a.sendall(b"01234")
     say(b.recv(10, socket.MSG_PEEK | socket.MSG_WAITALL), b.recv(10))
+
+
+@behaviour
+def peek_all_and_another_reads() -> None:
+    a, b = pair()
+    b.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("qq", 0, 300000))
+    a.sendall(b"012")
+    arrived(b, 3)
+    reader, got = asleep(b.recv, 10, socket.MSG_PEEK | socket.MSG_WAITALL)
+    say(b.recv(10))
+    reader.join(SOON)
+    say(got)
+
+
+@behaviour
+def peek_at_an_urgent_byte() -> None:
+    """Who peeks does not get past it, and waits for what comes behind it."""
+    listener = listen()
+    a = connect(listener)
+    b = keep(listener.accept()[0])
+    b.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("qq", 0, 200000))
+    say(a.send(b"U", socket.MSG_OOB), polled(b, "PRI"))
+    say(outcome(b.recv, 10, socket.MSG_PEEK))
+    later(0.1, a.sendall, b"behind")
+    say(outcome(b.recv, 10, socket.MSG_PEEK), outcome(b.recv, 10))
 
 
 @behaviour

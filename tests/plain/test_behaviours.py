@@ -38,6 +38,7 @@ LEAVES = {
     "not_connected": "not held",
     "options_set_before_there_is_a_connection": "peer-declined, socket-option",
     "original_destination": "ring, peer-declined",
+    "peek_at_an_urgent_byte": "urgent-data",
     "peek_offset": "ring, socket-option",
     "peek_offset_over_unread_bytes": "ring, socket-option",
     "refused_by_a_firewall": "not held",
