@@ -400,7 +400,7 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 	size_t most = SIZE_MAX;
 	struct iov_iter start = msg->msg_iter;
 	size_t room = msg->msg_controllen;
-	int copied = 0, peeked = 0, faults = 0, ret;
+	int copied = 0, peeked = 0, faults = 0, ret, disconnects;
 	bool looked = false, last = false;
 
 	/* What TCP copies in part of a peek it does not say. */
@@ -470,7 +470,10 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 			if (copied >= target || copied == peeked || last ||
 			    READ_ONCE(sk->sk_peek_off) >= 0)
 				break;
+			disconnects = READ_ONCE(sk->sk_disconnects);
 			timeo = rx_wait_more(conn, sk, timeo, copied);
+			if (READ_ONCE(sk->sk_disconnects) != disconnects)
+				break;
 			last = !timeo || rx_ended(conn, sk);
 			peeked = copied;
 			copied = 0;
@@ -494,7 +497,8 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 				looked = true;
 				continue;
 			}
-			copied = copied ?: -EAGAIN;
+			/* Another reader may have taken what was peeked. */
+			copied = copied ?: peeked ?: -EAGAIN;
 			break;
 		}
 		if (signal_pending(current)) {

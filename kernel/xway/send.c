@@ -170,7 +170,7 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 		}
 		ret = tx_wait(conn, sk, &timeo);
 		if (ret) {
-			copied = copied ?: ret;
+			copied = copied ?: sk_stream_error(sk, flags, ret);
 			break;
 		}
 	} while (msg_data_left(msg));

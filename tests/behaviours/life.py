@@ -263,6 +263,16 @@ def disconnect_under_a_reader() -> None:
 
 
 @behaviour
+def disconnect_under_a_writer() -> None:
+    a, _ = pair()
+    fill(a)
+    writer, got = asleep(a.send, b"x" * 10)
+    say(c("connect", a.fileno(), bytes(16), 16))
+    writer.join(SOON)
+    say(got, outcome(a.send, b"x"), a.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+
+
+@behaviour
 def file_descriptors() -> None:
     a, b = pair()
     copy = a.dup()
