@@ -356,11 +356,10 @@ static long rx_wait_more(struct xway_conn *conn, struct sock *sk, long timeo,
 /*
  * TCP makes a new edge for every arrival. So before the call ends, if anybody
  * watches the socket, ask for an event at the next byte; and if one came since
- * we looked, make the edge ourselves.
+ * we looked, and saw @prod, make the edge ourselves.
  */
-static void rx_rearm(struct xway_conn *conn, struct sock *sk)
+static void rx_rearm(struct xway_conn *conn, struct sock *sk, u32 prod)
 {
-	u32 prod = READ_ONCE(conn->rx.prod);
 	bool more;
 
 	if (conn->state == XWAY_CONN_TCP || !rx_watched(sk))
@@ -372,7 +371,9 @@ static void rx_rearm(struct xway_conn *conn, struct sock *sk)
 	mutex_unlock(&conn->rx.lock);
 	if (more) {
 		xway_rx_arm(conn, sk);
-		rx_tell(conn, sk);
+		/* Another reader may have it. */
+		if (xway_rx_readable(conn, sk, true))
+			rx_tell(conn, sk);
 	}
 }
 
@@ -401,6 +402,7 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 	struct iov_iter start = msg->msg_iter;
 	size_t room = msg->msg_controllen;
 	int copied = 0, peeked = 0, faults = 0, ret, disconnects;
+	u32 prod = READ_ONCE(conn->rx.prod);
 	bool looked = false, last = false;
 
 	/* What TCP copies in part of a peek it does not say. */
@@ -441,6 +443,7 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 		ret = rx_once(conn, sk, msg, min(most, len - copied), copied,
 			      flags, addr_len);
 		most = SIZE_MAX;
+		prod = conn->rx.prod;
 		if (ret >= 0 || ret == -EAGAIN)
 			rx_finish(conn, sk);
 		mutex_unlock(&conn->rx.lock);
@@ -516,7 +519,7 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 	if (copied >= 0 && rx_inq_wanted(sk, msg))
 		rx_inq(conn, sk, msg);
 	if (copied > 0)
-		rx_rearm(conn, sk);
+		rx_rearm(conn, sk, prod);
 	return copied;
 }
 
