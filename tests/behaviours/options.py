@@ -688,4 +688,4 @@ def fast_open_connect() -> None:
     say(exactly(b, 4))
     b.sendall(b"answer")
     say(exactly(a, 6))
-    back_and_forth(a, b)
+    warm(a, b)
