@@ -42,18 +42,18 @@ def test_telnet(way: Way) -> None:
 
 
 def test_netcat(way: Way) -> None:
-    want = way.file(8 * MIB, at_client=True)
+    want = way.file(32 * MIB, at_client=True)
     server = way.serve("nc -l -p 7001 >/tmp/t/copy", 7001)
-    with way.carries(8 * MIB):
+    with way.carries(32 * MIB):
         way.get(f"nc -N {way.host} 7001 </tmp/t/file")
         server.wait()
     assert way.server.run("sha256sum </tmp/t/copy").stdout.split()[0] == want
 
 
 def test_socat(way: Way) -> None:
-    want = way.file(8 * MIB)
+    want = way.file(32 * MIB)
     way.serve("socat -u FILE:/tmp/t/file TCP-LISTEN:7001,reuseaddr", 7001)
-    with way.carries(8 * MIB):
+    with way.carries(32 * MIB):
         assert way.checksum(f"socat -u TCP:{way.host}:7001 -") == want
 
 
