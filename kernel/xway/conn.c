@@ -383,6 +383,19 @@ void xway_conn_return_all(enum xway_reason reason)
 	rcu_read_unlock();
 }
 
+/* Wake who waits for room, and @all who sleep in our calls or poll. Softirqs are
+ * off. sk_socket stays while its callback lock is held.
+ */
+static void conn_wake_sk(struct sock *sk, bool all)
+{
+	read_lock(&sk->sk_callback_lock);
+	if (sk->sk_socket && all)
+		wake_up_interruptible_all(sk_sleep(sk));
+	if (sk->sk_socket && test_bit(SOCK_NOSPACE, &sk->sk_socket->flags))
+		sk->sk_write_space(sk);
+	read_unlock(&sk->sk_callback_lock);
+}
+
 /* Softirq: the peer rang for this channel. */
 void xway_conn_event(struct xway_conn *conn)
 {
@@ -414,20 +427,12 @@ void xway_conn_event(struct xway_conn *conn)
 			else
 				stale = true;
 		}
-		if (sk) {
-			/* sk_socket stays while its callback lock is held. */
-			read_lock(&sk->sk_callback_lock);
-			/* What has been read meanwhile is no reason for a signal,
-			 * nor to tell io_uring and AIO, who believe what wakes
-			 * them, that there is something. Others wake to ask anew.
-			 */
-			if (sk->sk_socket && stale)
-				wake_up_interruptible_all(sk_sleep(sk));
-			if (sk->sk_socket &&
-			    test_bit(SOCK_NOSPACE, &sk->sk_socket->flags))
-				sk->sk_write_space(sk);
-			read_unlock(&sk->sk_callback_lock);
-		}
+		/* What has been read meanwhile is no reason for a signal, nor to
+		 * tell io_uring and AIO, who believe what wakes them, that there
+		 * is something. Others wake to ask anew.
+		 */
+		if (sk)
+			conn_wake_sk(sk, stale);
 	}
 	rcu_read_unlock();
 	spin_unlock(&conn->lock);
@@ -438,19 +443,9 @@ void xway_conn_event(struct xway_conn *conn)
 /* Wake whoever sleeps in our calls, so that it looks again. */
 void xway_conn_wake(struct xway_conn *conn)
 {
-	struct sock *sk;
-
 	spin_lock_bh(&conn->lock);
-	sk = conn->sk;
-	if (sk) {
-		read_lock(&sk->sk_callback_lock);
-		if (sk->sk_socket)
-			wake_up_interruptible_all(sk_sleep(sk));
-		if (sk->sk_socket &&
-		    test_bit(SOCK_NOSPACE, &sk->sk_socket->flags))
-			sk->sk_write_space(sk);
-		read_unlock(&sk->sk_callback_lock);
-	}
+	if (conn->sk)
+		conn_wake_sk(conn->sk, true);
 	spin_unlock_bh(&conn->lock);
 }
 
