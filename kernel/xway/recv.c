@@ -329,15 +329,16 @@ static int rx_wait(struct xway_conn *conn, struct sock *sk, long *timeo)
 	return READ_ONCE(sk->sk_disconnects) == disconnects ? 0 : -EPIPE;
 }
 
-/* Sleep until more than @had bytes are unread, or no more can come. */
-static long rx_wait_more(struct xway_conn *conn, struct sock *sk, long timeo,
-			 u32 had)
+/* Sleep until more than @had bytes are unread, or no more can come; as rx_wait(). */
+static int rx_wait_more(struct xway_conn *conn, struct sock *sk, long *timeo,
+			u32 had)
 {
 	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	int disconnects = READ_ONCE(sk->sk_disconnects);
 
 	add_wait_queue(sk_sleep(sk), &wait);
 	sk_set_bit(SOCKWQ_ASYNC_WAITDATA, sk);
-	while (timeo && !signal_pending(current)) {
+	while (*timeo && !signal_pending(current)) {
 		u32 prod = READ_ONCE(conn->rx.prod);
 
 		xway_rx_arm(conn, sk);
@@ -346,11 +347,13 @@ static long rx_wait_more(struct xway_conn *conn, struct sock *sk, long timeo,
 		/* Bytes came, and another reader took some: not asked for yet. */
 		if (READ_ONCE(conn->rx.prod) != prod)
 			continue;
-		timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, timeo);
+		*timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, *timeo);
 	}
 	sk_clear_bit(SOCKWQ_ASYNC_WAITDATA, sk);
 	remove_wait_queue(sk_sleep(sk), &wait);
-	return signal_pending(current) ? 0 : timeo;
+	if (signal_pending(current))
+		*timeo = 0;
+	return READ_ONCE(sk->sk_disconnects) == disconnects ? 0 : -EPIPE;
 }
 
 /*
@@ -401,7 +404,7 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 	size_t most = SIZE_MAX;
 	struct iov_iter start = msg->msg_iter;
 	size_t room = msg->msg_controllen;
-	int copied = 0, peeked = 0, faults = 0, ret, disconnects;
+	int copied = 0, peeked = 0, faults = 0, ret;
 	u32 prod = READ_ONCE(conn->rx.prod);
 	bool looked = false, last = false;
 
@@ -473,9 +476,7 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 			if (copied >= target || copied == peeked || last ||
 			    READ_ONCE(sk->sk_peek_off) >= 0)
 				break;
-			disconnects = READ_ONCE(sk->sk_disconnects);
-			timeo = rx_wait_more(conn, sk, timeo, copied);
-			if (READ_ONCE(sk->sk_disconnects) != disconnects)
+			if (rx_wait_more(conn, sk, &timeo, copied))
 				break;
 			last = !timeo || rx_ended(conn, sk);
 			peeked = copied;
