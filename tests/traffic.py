@@ -16,14 +16,14 @@ STREAM = "/tmp/stream"
 PORT = 5555
 
 
-def build(name: str, *sources: str) -> Path:
-    """Build a program from sources in tests/sock and return it."""
+def build(name: str) -> Path:
+    """Build a program from the sources in tests/sock whose names begin with its own, and return it."""
     program = TOP / "build/tests" / name
     program.parent.mkdir(parents=True, exist_ok=True)
     folder = TOP / "tests/sock"
     newest = max(path.stat().st_mtime for path in folder.iterdir())
     if not program.exists() or program.stat().st_mtime < newest:
-        files = [folder / source for source in sources]
+        files = sorted(folder.glob(f"{name}*.c"))
         flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]
         subprocess.run(["gcc", *flags, "-o", program, *files, "-l:liburing.a"], check=True)
     return program
@@ -104,7 +104,7 @@ class Ends:
 
     def put(self) -> None:
         """Put the program into both ends."""
-        program = build("stream", "stream.c")
+        program = build("stream")
         for guest in {id(g): g for g in (self.passive, self.active)}.values():
             guest.put(program, STREAM, mode=0o755)
 
