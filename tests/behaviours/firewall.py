@@ -14,8 +14,10 @@ from tools import (
     CLONE_NEWNET,
     SOON,
     arrived,
+    back_and_forth,
     behaviour,
     connect,
+    echoes,
     exactly,
     fresh,
     keep,
@@ -47,11 +49,9 @@ def rules(chain: str) -> Iterator[None]:
 def refused_by_a_firewall() -> None:
     for answer in ("tcp reset", "icmpx admin-prohibited", "icmpx host-unreachable"):
         listener = listen()
-        rule = (
-            f"type filter hook output priority 0; tcp dport {listener.getsockname()[1]} reject with {answer};"
-        )
+        port = listener.getsockname()[1]
         sock = fresh()
-        with rules(rule):
+        with rules(f"type filter hook output priority 0; tcp dport {port} reject with {answer};"):
             say(outcome(sock.connect, place(listener)))
         sock.close()
         again = connect(listener)
@@ -106,10 +106,7 @@ def translated_source() -> None:
     with rules(f"type nat hook postrouting priority 100; tcp dport {port} snat ip to 127.7.0.9;"):
         a = connect(listener)
         b = keep(listener.accept()[0])
-        for _ in range(20):
-            a.sendall(b"translated")
-            b.sendall(exactly(b, 10))
-            exactly(a, 10)
+        back_and_forth(a, b)
         say(b.getpeername()[0], a.getsockname() != b.getpeername())
         say(passes(a, b, pattern(1 << 20)))
 
@@ -168,9 +165,7 @@ def meet(far: str, near: str, child: int, ready: int, to_go: int) -> None:
             break
         assert time.monotonic() < end, "no connection"
         time.sleep(0.02)
-    for size in range(0, 20000, 97):
-        active.sendall(pattern(size))
-        assert exactly(active, size) == pattern(size)
+    echoes(active, None)
     active.shutdown(socket.SHUT_WR)
     say("echoed", active.recv(1))
     subprocess.run(["ip", "link", "del", "behaviours"], check=True)

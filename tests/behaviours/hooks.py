@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tools import (
     SO_ATTACH_BPF,
+    back_and_forth,
     behaviour,
     exactly,
     fresh,
@@ -219,10 +220,7 @@ def original_destination() -> None:
     try:
         a = keep(socket.create_connection((host, 7)))
         b = keep(listener.accept()[0])
-        for _ in range(20):
-            a.sendall(b"turned")
-            b.sendall(exactly(b, 6))
-            exactly(a, 6)
+        back_and_forth(a, b)
         say(asked(b) == (host, 7))
         a, b = pair()
         say(asked(b) == a.getpeername())

@@ -19,6 +19,7 @@ from tools import (
     behaviour,
     c,
     connect,
+    echoes,
     exactly,
     fill,
     fresh,
@@ -322,10 +323,7 @@ def network_of_its_own() -> None:
         listener = listen()
         active = keep(socket.create_connection(listener.getsockname()))
         passive = keep(listener.accept()[0])
-        for size in range(0, 20000, 97):
-            active.sendall(pattern(size))
-            passive.sendall(exactly(passive, size))
-            assert exactly(active, size) == pattern(size)
+        echoes(active, passive)
         say("echoed")
 
     in_a_child(echo)
@@ -341,10 +339,7 @@ def listener_that_knows_mptcp() -> None:
     active = connect(listener)
     passive = keep(listener.accept()[0])
     say(passive.getsockopt(socket.SOL_SOCKET, socket.SO_PROTOCOL) == socket.IPPROTO_TCP)
-    for size in range(0, 20000, 97):
-        active.sendall(pattern(size))
-        passive.sendall(exactly(passive, size))
-        assert exactly(active, size) == pattern(size)
+    echoes(active, passive)
     active.shutdown(socket.SHUT_WR)
     say(passive.recv(1))
 

@@ -42,6 +42,7 @@ from tools import (
     acknowledged,
     arrived,
     asleep,
+    back_and_forth,
     behaviour,
     connect,
     exactly,
@@ -475,7 +476,7 @@ def filter_that_passes() -> None:
 def filter_that_drops() -> None:
     a, b = pair()
     attach_filter(b, 0)
-    time.sleep(0.2)
+    off_ring(b)
     a.sendall(b"not yet")
     say(silent(b))
     b.setsockopt(socket.SOL_SOCKET, SO_DETACH_FILTER, 0)
@@ -655,14 +656,6 @@ def deferred_accept() -> None:
     b = keep(listener.accept()[0])
     say(b.recv(10, socket.MSG_DONTWAIT))
     warm(a, b)
-
-
-def back_and_forth(a: socket.socket, b: socket.socket) -> None:
-    """Send enough for a ring to be worth it."""
-    for _ in range(20):
-        a.sendall(b"there" * 500)
-        b.sendall(exactly(b, 2500)[::-1])
-        assert exactly(a, 2500) == b"ereht" * 500
 
 
 @behaviour

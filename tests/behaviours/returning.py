@@ -1,19 +1,19 @@
 """Connections that go back to TCP while somebody waits: each kind of waiting goes on."""
 
 import ctypes
-import fcntl
 import os
 import select
-import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from life import Aio
 from options import attach_filter
-from uring import BUFFER_SELECT, MULTISHOT, POLL_ADD, RECV, SEND, Uring, tell, text
+from uring import POLL_ADD, RECV, SEND, Uring, receive_many, tell, text
+from waiting import no_more_signals, say_signal, signalled
 
 from tools import (
     NEVER,
@@ -21,6 +21,7 @@ from tools import (
     SOON,
     arrived,
     asleep,
+    back_and_forth,
     behaviour,
     connect,
     exactly,
@@ -47,15 +48,18 @@ def go_back(sock: socket.socket, passive: socket.socket) -> None:
     off_ring(passive)
 
 
-def waits_and_goes_back(call: Callable[..., Any], *args: Any) -> None:
-    """Tell what a call returns that waits for bytes while either end of its connection goes back.
-
-    The first argument is made from the end that receives.
-    """
-    for back in (0, 1):
+def pairs() -> Iterator[tuple[socket.socket, socket.socket, Callable[[], None]]]:
+    """Return two connections, and what has each go back: by the active end, then by the other."""
+    for active in (True, False):
         a, b = pair()
-        thread, got = asleep(call, b, *args)
-        go_back((a, b)[back], b)
+        yield a, b, partial(go_back, a if active else b, b)
+
+
+def waits_and_goes_back(call: Callable[[socket.socket], Any]) -> None:
+    """Tell what a call returns that waits at the passive end while either end goes back."""
+    for a, b, back in pairs():
+        thread, got = asleep(call, b)
+        back()
         say("still waiting", thread.is_alive())
         a.sendall(b"came")
         thread.join(SOON)
@@ -72,12 +76,11 @@ def a_reader_sleeps_and_it_goes_back() -> None:
 @behaviour
 def a_reader_sleeps_for_all_and_it_goes_back() -> None:
     """Part by ring, part by TCP."""
-    for back in (0, 1):
-        a, b = pair()
+    for a, b, back in pairs():
         a.sendall(b"by ring, ")
         arrived(b, 9)
         thread, got = asleep(b.recv, 15, socket.MSG_WAITALL)
-        go_back((a, b)[back], b)
+        back()
         a.sendall(b"by TCP")
         thread.join(SOON)
         say(got)
@@ -127,30 +130,22 @@ def splice_sleeps_and_it_goes_back() -> None:
 
 @behaviour
 def signal_driven_and_it_goes_back() -> None:
-    a, b = pair()
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGIO})
-    fcntl.fcntl(b, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(b, fcntl.F_SETFL, os.O_ASYNC)
-    go_back(a, b)
-    while signal.sigtimedwait({signal.SIGIO}, NEVER):
-        pass
-    a.sendall(b"signal")
-    got = signal.sigtimedwait({signal.SIGIO}, SOON)
-    say(got and got.si_signo == signal.SIGIO, exactly(b, 6))
-    fcntl.fcntl(b, fcntl.F_SETFL, 0)
-    while signal.sigtimedwait({signal.SIGIO}, 0):
-        pass
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGIO})
+    for a, b, back in pairs():
+        with signalled(b):
+            back()
+            no_more_signals(NEVER)
+            a.sendall(b"signal")
+            say_signal()
+            say(exactly(b, 6))
 
 
 @behaviour
 def a_writer_sleeps_and_it_goes_back() -> None:
     """What did not fit goes behind what did."""
     data = pattern(6 << 20)
-    for back in (0, 1):
-        a, b = pair()
+    for a, b, back in pairs():
         writer, got = asleep(a.sendall, data)
-        go_back((a, b)[back], b)
+        back()
         say(exactly(b, len(data)) == data)
         writer.join(SOON)
         say(got)
@@ -158,13 +153,12 @@ def a_writer_sleeps_and_it_goes_back() -> None:
 
 @behaviour
 def a_poller_for_room_sleeps_and_it_goes_back() -> None:
-    for back in (0, 1):
-        a, b = pair()
+    for a, b, back in pairs():
         sent = fill(a)
         poll = select.poll()
         poll.register(a, select.POLLOUT)
         thread, got = asleep(poll.poll, SOON * 1000)
-        go_back((a, b)[back], b)
+        back()
         exactly(b, sent)
         thread.join(SOON)
         say([names(bits) for _, bits in got[0]], a.send(b"room"), exactly(b, 4))
@@ -194,13 +188,12 @@ def sendfile_sleeps_and_it_goes_back() -> None:
 @behaviour
 def uring_waits_and_it_goes_back() -> None:
     """A request that was made on the ring is answered by TCP."""
-    for back in (0, 1):
-        a, b = pair()
+    for a, b, back in pairs():
         with Uring() as ring:
             memory = ctypes.create_string_buffer(100)
             ring.ask(1, RECV, b.fileno(), memory)
             tell(ring.answers(1, NEVER))
-            go_back((a, b)[back], b)
+            back()
             tell(ring.answers(1, NEVER))
             a.sendall(b"came")
             tell(ring.answers(1))
@@ -209,12 +202,11 @@ def uring_waits_and_it_goes_back() -> None:
 
 @behaviour
 def uring_polls_and_it_goes_back() -> None:
-    for back in (0, 1):
-        a, b = pair()
+    for a, b, back in pairs():
         with Uring() as ring:
             ring.ask(1, POLL_ADD, b.fileno(), op_flags=select.POLLIN)
             tell(ring.answers(1, NEVER))
-            go_back((a, b)[back], b)
+            back()
             tell(ring.answers(1, NEVER))
             a.sendall(b"came")
             tell(ring.answers(1))
@@ -227,7 +219,7 @@ def uring_multishot_and_it_goes_back() -> None:
     a, b = pair()
     with Uring() as ring:
         ring.provide(7, 8, 64)
-        ring.ask(1, RECV, b.fileno(), 0, 0, flags=BUFFER_SELECT, priority=MULTISHOT[RECV], group=7)
+        receive_many(ring, b)
         a.sendall(b"by ring")
         tell(ring.answers(1))
         go_back(b, b)
@@ -250,12 +242,11 @@ def uring_sends_and_it_goes_back() -> None:
 
 @behaviour
 def asynchronous_poll_and_it_goes_back() -> None:
-    for back in (0, 1):
-        a, b = pair()
+    for a, b, back in pairs():
         with Aio() as aio:
             aio.submit(b, Aio.POLL, select.POLLIN)
             say(aio.answer(NEVER))
-            go_back((a, b)[back], b)
+            back()
             say(aio.answer(NEVER))
             a.sendall(b"came")
             say((aio.answer() or 0) & select.POLLIN, exactly(b, 4))
@@ -321,9 +312,7 @@ def options_set_before_there_is_a_connection() -> None:
             continue
         b.connect(place(listener))
         a = keep(listener.accept()[0])
-        for _ in range(20):
-            b.sendall(b"there")
-            exactly(a, 5)
+        back_and_forth(b, a)
         a.sendall(b"12345")
         if option == socket.SO_RCVLOWAT:
             say(silent(b))
@@ -338,10 +327,7 @@ def filter_set_before_there_is_a_connection() -> None:
     attach_filter(listener, 0xFFFFFFFF)
     a = connect(listener)
     b = keep(listener.accept()[0])
-    for _ in range(20):
-        a.sendall(b"back")
-        b.sendall(exactly(b, 4) + b" and forth")
-        exactly(a, 14)
+    back_and_forth(a, b)
     a.sendall(b"passes")
     say(exactly(b, 6))
 

@@ -280,6 +280,23 @@ def passes(one: socket.socket, other: socket.socket, data: bytes) -> bool:
     return same
 
 
+def back_and_forth(one: socket.socket, other: socket.socket) -> None:
+    """Send enough for a ring to be worth it."""
+    for _ in range(20):
+        one.sendall(b"there" * 500)
+        other.sendall(exactly(other, 2500)[::-1])
+        assert exactly(one, 2500) == b"ereht" * 500
+
+
+def echoes(one: socket.socket, other: socket.socket | None) -> None:
+    """Send bytes of many sizes there and back; without an `other`, somebody else sends them back."""
+    for size in range(0, 20000, 97):
+        one.sendall(pattern(size))
+        if other:
+            other.sendall(exactly(other, size))
+        assert exactly(one, size) == pattern(size)
+
+
 def to_end(sock: socket.socket) -> bytes:
     return b"".join(iter(lambda: sock.recv(65536), b""))
 

@@ -184,6 +184,11 @@ def receive_what_is_sent(ring: Uring, a: socket.socket, b: socket.socket) -> cty
     return memory
 
 
+def receive_many(ring: Uring, sock: socket.socket) -> None:
+    """Ask once for all that comes, into the buffers of group 7."""
+    ring.ask(1, RECV, sock.fileno(), 0, 0, flags=BUFFER_SELECT, priority=MULTISHOT[RECV], group=7)
+
+
 @behaviour
 def uring_send_and_receive() -> None:
     a, b = pair()
@@ -280,7 +285,7 @@ def uring_shared_buffers() -> None:
     a, b = pair()
     with Uring() as ring:
         memory = ring.share(7, 4, 16)
-        ring.ask(1, RECV, b.fileno(), 0, 0, flags=BUFFER_SELECT, priority=MULTISHOT[RECV], group=7)
+        receive_many(ring, b)
         for number in range(1, 6):
             a.sendall(b"%d" % number * 10)
             tell(ring.answers(1))
@@ -309,7 +314,7 @@ def uring_multishot_receive() -> None:
     a, b = pair()
     with Uring() as ring:
         ring.provide(7, 8, 64)
-        ring.ask(1, RECV, b.fileno(), 0, 0, flags=BUFFER_SELECT, priority=MULTISHOT[RECV], group=7)
+        receive_many(ring, b)
         for number in range(4):
             a.sendall(b"m" * (number + 1))
             tell(ring.answers(1))
@@ -322,7 +327,7 @@ def uring_multishot_receive_without_buffers_left() -> None:
     a, b = pair()
     with Uring() as ring:
         ring.provide(7, 2, 64)
-        ring.ask(1, RECV, b.fileno(), 0, 0, flags=BUFFER_SELECT, priority=MULTISHOT[RECV], group=7)
+        receive_many(ring, b)
         for _ in range(2):
             a.sendall(b"m" * 64)
             tell(ring.answers(1))
