@@ -254,6 +254,7 @@ def signalled(sock: socket.socket) -> Iterator[None]:
     fcntl.ioctl(sock, FIOASYNC, array.array("i", [1]))
     no_more_signals()
     yield
+    fcntl.ioctl(sock, FIOASYNC, array.array("i", [0]))
     no_more_signals()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [IO_SIGNAL])
 
