@@ -337,31 +337,20 @@ static void state_changed(struct sock *sk, int old, int new)
 			attach(sk, true);
 		return;
 	}
-	if (new == TCP_ESTABLISHED && old == TCP_SYN_RECV) {
-		/* A fast-open child in use is in TCP's own calls already. */
-		if (!sk->sk_socket && xway_peer_any())
-			attach(sk, false);
-		conn = xway_switch_conn(sk);
-		if (!conn)
-			return;
-		if (conn->active) {
-			atomic64_inc(&xway_reasons[XWAY_R_SIMULTANEOUS]);
-			xway_switch_detach(conn, sk);
-		} else {
-			xway_conn_established(conn, sk);
-		}
-		xway_conn_put(conn);
-		return;
-	}
-	if (old != TCP_SYN_SENT && old != TCP_SYN_RECV)
-		return;
+	/* A fast-open child in use is in TCP's own calls already. */
+	if (new == TCP_ESTABLISHED && old == TCP_SYN_RECV && !sk->sk_socket &&
+	    xway_peer_any())
+		attach(sk, false);
 	conn = xway_switch_conn(sk);
 	if (!conn)
 		return;
-	if (new == TCP_ESTABLISHED)
+	if (new == TCP_ESTABLISHED) {
 		xway_conn_established(conn, sk);
-	else	/* failed, or a simultaneous open: an ordinary socket again */
+	} else {	/* it failed, or the peer called connect(), too */
+		if (new == TCP_SYN_RECV)
+			atomic64_inc(&xway_reasons[XWAY_R_SIMULTANEOUS]);
 		xway_switch_detach(conn, sk);
+	}
 	xway_conn_put(conn);
 }
 
