@@ -12,6 +12,7 @@ from returning import go_back
 
 from tools import (
     CLONE_NEWNET,
+    HOSTS,
     SOON,
     arrived,
     back_and_forth,
@@ -23,6 +24,7 @@ from tools import (
     keep,
     libc,
     listen,
+    now,
     outcome,
     pair,
     passes,
@@ -71,6 +73,24 @@ def reset_by_a_firewall() -> None:
         a.sendall(b"stopped")
         polled(a, "HUP")
     say(outcome(a.recv, 1), outcome(a.send, b"x"))
+
+
+@behaviour
+def both_connect() -> None:
+    """The first packets are lost: each end asks the other before it is asked."""
+    a, b = fresh(), fresh()
+    for sock in (a, b):
+        sock.bind((HOSTS[now.family], 0))
+        sock.setblocking(False)
+    ports = f"{a.getsockname()[1]}, {b.getsockname()[1]}"
+    with rules(f"type filter hook input priority 0; tcp dport {{ {ports} }} drop;"):
+        say(outcome(a.connect, b.getsockname()), outcome(b.connect, a.getsockname()))
+    for sock in (a, b):
+        polled(sock, "OUT")
+        sock.setblocking(True)
+    back_and_forth(a, b)
+    a.close()
+    say(b.recv(1))
 
 
 @behaviour

@@ -12,6 +12,7 @@ import time
 
 from tools import (
     CLONE_NEWNET,
+    HOSTS,
     NEVER,
     SOON,
     arrived,
@@ -30,6 +31,7 @@ from tools import (
     listen,
     mask,
     names,
+    now,
     outcome,
     pair,
     pattern,
@@ -70,6 +72,16 @@ def connect_refused() -> None:
     say(outcome(a.connect, where), names(mask(a)), outcome(a.send, b"x"), outcome(a.recv, 1))
     a.setblocking(False)
     say(a.connect_ex(where) in (errno.EINPROGRESS, errno.ECONNREFUSED))
+
+
+@behaviour
+def connected_to_itself() -> None:
+    s = fresh()
+    s.bind((HOSTS[now.family], 0))
+    s.connect(s.getsockname())
+    echoes(s, None)
+    s.shutdown(socket.SHUT_WR)
+    say(s.recv(1))
 
 
 @behaviour

@@ -19,7 +19,9 @@ PROGRAM = "/tmp/behaviours"
 # Why a behaviour leaves the ring, or is never on it. All others stay on it: see doc/compatibility.md.
 LEAVES = {
     "a_reader_waits_for_its_low_water_mark": "ring, socket-option",
+    "both_connect": "simultaneous-open",
     "connect_refused": "not held",
+    "connected_to_itself": "simultaneous-open",
     "end_before_accept": "not held",
     "epoll_urgent": "ring, urgent-data",
     "fast_open": "fast-open, peer-declined",
