@@ -50,6 +50,11 @@ def reasons(moved: dict[str, int]) -> dict[str, int]:
     return {name.partition(":")[2]: n for name, n in moved.items() if name.startswith("reason:") and n}
 
 
+def since(before: dict[str, int], guest: Guest) -> dict[str, int]:
+    """Return for which reasons a guest left connections on TCP since then, and how many."""
+    return reasons(moved(before, counters(guest)))
+
+
 def load(guest: Guest, *addresses: str) -> None:
     """Load the module, these addresses being co-resident with themselves."""
     guest.run(" && ".join(["modprobe xway && xway on", *(f"xway local add {one}" for one in addresses)]))

@@ -103,3 +103,4 @@ def test_idle_connections_give_their_rings_to_those_in_use(scarce: Ends) -> None
         # What was free for those used again had been given up before.
         assert end["reason:idle"] >= USED // 2, moved.seen()
         assert end["attached"] == COUNT
+    assert moved.active["reason:page-limit"] + moved.passive["reason:page-limit"], moved.seen()

@@ -83,9 +83,13 @@ def test_xwayd_restarts_unnoticed(machine: Machine, ends: Ends) -> None:
 
 def goes_on(dom0: Guest, ends: Ends, command: str, seconds: float) -> None:
     """An open connection outlives what is done to g1: it goes back to TCP and on. New ones have rings."""
+    guests = (ends.active, ends.passive)
+    before = [traffic.counters(guest) for guest in guests]
     a, b = talk(ends, seconds)
     dom0.run(command, timeout=400)
     same(a, b)
+    why = [traffic.since(was, guest) for was, guest in zip(before, guests, strict=True)]
+    assert any("link-down" in one for one in why), why
     until(lambda: linked(ends.active) and linked(ends.passive), "the links again")
     with traffic.measured(ends) as now:
         ends.stream(size=4 * MIB, settle=60000)
@@ -94,6 +98,7 @@ def goes_on(dom0: Guest, ends: Ends, command: str, seconds: float) -> None:
 
 def test_peer_destroyed(machine: Machine, ends: Ends) -> None:
     """Its connections end with a reset, nothing of it stays mapped, a new one links up."""
+    before = traffic.counters(ends.active)
     _, b = talk(ends, 300)
     machine.destroy_guest("g1")
     done = b.wait(300)
@@ -102,6 +107,7 @@ def test_peer_destroyed(machine: Machine, ends: Ends) -> None:
     until(lambda: not linked(ends.active), "the link gone")
     traffic.settled(ends.active)
     assert traffic.xway(ends.active, "show")["unrevoked"] == 0
+    assert "peer-gone" in traffic.since(before, ends.active)
     machine.start_guest("g1")
     again = Ends(machine.guest("g1"), ends.active, ends.address)
     until(lambda: linked(again.active) and linked(again.passive), "the new link")
