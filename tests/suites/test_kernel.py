@@ -16,7 +16,7 @@ def test_tls(suite: Suite) -> None:
     suite.guest.run("modprobe tls")
 
     def tell(names: list[str]) -> Outcomes:
-        words = [f"-r {name}" for name in names] or ["-v 12_aes_gcm"]
+        words = [f"-r {name}" for name in names] or ["-v 12_aes_gcm", "-v 13_aes_gcm"]
         done = suite.guest.run(f"/tmp/tls {' '.join(words)}", timeout=900, check=False)
         told = re.findall(r"^(ok|not ok) \d+ (\S+)", done.stdout, re.MULTILINE)
         return {name: outcome for outcome, name in told}
@@ -25,19 +25,21 @@ def test_tls(suite: Suite) -> None:
     suite.compare(tell, 0, "upper-layer-protocol")
 
 
-COPIES = {
-    "tcp_mmap": ("/tmp/tcp_mmap -4 -s -i", "/tmp/tcp_mmap -4 -H 127.0.0.1 -i"),
-    "tcp_mmap, receive": ("/tmp/tcp_mmap -4 -s -z -i", "/tmp/tcp_mmap -4 -H 127.0.0.1 -i"),
-    "tcp_mmap, send": ("/tmp/tcp_mmap -4 -s -i", "/tmp/tcp_mmap -4 -H 127.0.0.1 -z -i"),
-    "msg_zerocopy": (
-        "/tmp/msg_zerocopy -4 -t 2 -S 127.0.0.1 -D 127.0.0.1 -r tcp",
-        "/tmp/msg_zerocopy -4 -t 1 -S 127.0.0.1 -D 127.0.0.1 tcp",
-    ),
-    "msg_zerocopy, send": (
-        "/tmp/msg_zerocopy -4 -t 2 -S 127.0.0.1 -D 127.0.0.1 -r tcp",
-        "/tmp/msg_zerocopy -4 -t 1 -S 127.0.0.1 -D 127.0.0.1 -z tcp",
-    ),
-}
+def copies(family: int, host: str) -> dict[str, tuple[str, str]]:
+    """Return the commands of a receiver and of a sender, by what is copied without copies."""
+    server, client = f"/tmp/tcp_mmap -{family} -s -i", f"/tmp/tcp_mmap -{family} -H {host} -i"
+    ends = f"-{family} -S {host} -D {host}"
+    receiver, sender = f"/tmp/msg_zerocopy {ends} -t 2 -r tcp", f"/tmp/msg_zerocopy {ends} -t 1"
+    return {
+        f"tcp_mmap, IPv{family}": (server, client),
+        f"tcp_mmap, receive, IPv{family}": (f"{server} -z", client),
+        f"tcp_mmap, send, IPv{family}": (server, f"{client} -z"),
+        f"msg_zerocopy, IPv{family}": (receiver, f"{sender} tcp"),
+        f"msg_zerocopy, send, IPv{family}": (receiver, f"{sender} -z tcp"),
+    }
+
+
+COPIES = {**copies(4, "127.0.0.1"), **copies(6, "::1")}
 
 
 def test_zero_copy(suite: Suite) -> None:
