@@ -20,6 +20,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     fixtures.choose(metafunc, programs="compat", memory=768)
 
 
+def _name(item: Any) -> str:
+    return f"{item.originalname.removeprefix('test_')}, {item.callspec.params['machine'].kernel}"
+
+
 @pytest.fixture
 def way(request: pytest.FixtureRequest, machine: Machine) -> Iterator[Way]:
     """Return the way that this test takes; what it started in the guests ends with it."""
@@ -33,7 +37,7 @@ def way(request: pytest.FixtureRequest, machine: Machine) -> Iterator[Way]:
         for guest in (server, client):
             traffic.until(lambda guest=guest: traffic.linked(guest), f"link of {guest.name}")
     rows = request.config.stash.setdefault(KEY, {})
-    row = rows.setdefault(request.node.originalname.removeprefix("test_"), {})
+    row = rows.setdefault(_name(request.node), {})
     for guest in (server, client):
         guest.run("mkdir -p /tmp/t; ps -eo pid= >/tmp/t/before")
     try:
@@ -56,8 +60,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     way = getattr(item, "callspec", None) and item.callspec.params.get("way")  # type: ignore[attr-defined]
     if not way or report.when != "call":
         return
-    name = item.originalname.removeprefix("test_")  # type: ignore[attr-defined]
-    row = item.config.stash.setdefault(KEY, {}).setdefault(name, {})
+    row = item.config.stash.setdefault(KEY, {}).setdefault(_name(item), {})
     row[way] = "right" if report.passed and row.get(way) != "WRONG" else "WRONG"  # some have several tests
 
 
@@ -69,5 +72,5 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     terminalreporter.section("programs")
     for name, row in rows.items():
         cells = [f"{way} {row.get(way, '-')}" for way in WAYS]
-        terminalreporter.write_line(f"{name:24} {'  '.join(cells):28} {row.get('by', '')}")
+        terminalreporter.write_line(f"{name:30} {'  '.join(cells):28} {row.get('by', '')}")
     traffic.leave("compat.json", rows)

@@ -4,12 +4,18 @@ import pytest
 
 from tests.programs.way import MIB, Way, postgresql
 
+pytestmark = [pytest.mark.rig(kernel="6.12"), pytest.mark.rig(kernel="6.1")]
+
 
 def test_redis(way: Way) -> None:
     way.serve("redis-server --bind 0.0.0.0 --protected-mode no --port 7001 --save '' --dir /tmp/t", 7001)
     with way.carries(MIB):
         way.get(f"redis-benchmark -h {way.host} -p 7001 -q -n 2000 -c 10 -P 4 -d 500 -t set,get,lpush")
-    assert way.get(f"redis-cli -h {way.host} -p 7001 llen mylist") == "2000"
+    ask = f"redis-cli -h {way.host} -p 7001"
+    assert way.get(f"{ask} llen mylist") == "2000"
+    want = way.file(MIB, at_client=True)
+    way.get(f"{ask} -x set file </tmp/t/file")
+    assert way.checksum(f"{ask} --raw get file | head -c {MIB}") == want
 
 
 @pytest.mark.parametrize("mode", ["-a", "-b"])

@@ -1,7 +1,11 @@
 """Programs that copy files."""
 
+import pytest
+
 from rig import packages
 from tests.programs.way import MIB, Way, smbd, sshd
+
+pytestmark = [pytest.mark.rig(kernel="6.12"), pytest.mark.rig(kernel="6.1")]
 
 
 def test_scp(way: Way) -> None:

@@ -3,8 +3,12 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests import traffic
 from tests.programs.way import MIB, Way
+
+pytestmark = [pytest.mark.rig(kernel="6.12"), pytest.mark.rig(kernel="6.1")]
 
 
 def compiled(files: dict[str, str], command: str) -> Path:

@@ -3,10 +3,14 @@
 import re
 import subprocess
 
+import pytest
+
 from rig import packages
 from rig.paths import BUILD
 from tests import sources
 from tests.programs.way import MIB, POSTGRESQL, Way, postgresql
+
+pytestmark = [pytest.mark.rig(kernel="6.12"), pytest.mark.rig(kernel="6.1")]
 
 MPTCP_CONNECT = [
     "-m poll", "-m mmap", "-m sendfile", "-P saveWithPeek", "-P saveAfterPeek", "-S 4096 -R 4096",

@@ -1,6 +1,12 @@
 """Web servers, their clients, a proxy."""
 
+import re
+
+import pytest
+
 from tests.programs.way import MIB, Way
+
+pytestmark = [pytest.mark.rig(kernel="6.12"), pytest.mark.rig(kernel="6.1")]
 
 
 def nginx(way: Way, tls: bool = False) -> str:
@@ -48,13 +54,17 @@ def test_haproxy(way: Way) -> None:
     want = nginx(way)
     way.client.write(
         "/tmp/t/haproxy.cfg",
-        "defaults\n mode tcp\n option splice-auto\n timeout connect 20s\n timeout client 60s\n"
+        "global\n stats socket /tmp/t/haproxy.sock\n"
+        "defaults\n mode tcp\n option splice-response\n timeout connect 20s\n timeout client 60s\n"
         f" timeout server 60s\nlisten t\n bind 127.0.0.1:8081\n server s {way.host}:8080\n",
     )
     way.client.start("haproxy -db -f /tmp/t/haproxy.cfg")
     with way.carries(8 * MIB):
         url = "http://127.0.0.1:8081/file"
         assert way.checksum(f"curl -sS --retry 20 --retry-connrefused --retry-delay 1 {url}") == want
+    # It makes pipes when it splices, and keeps them.
+    told = way.get("echo show info | socat - UNIX-CONNECT:/tmp/t/haproxy.sock")
+    assert re.search(r"^Pipes(Used|Free): [1-9]", told, re.MULTILINE), told
 
 
 def test_apache(way: Way) -> None:

@@ -153,7 +153,7 @@ def postgresql(way: Way, options: str = "") -> str:
 def repository(way: Way) -> str:
     """Make a repository and return its commit."""
     return way.server.run(
-        "cd /tmp/t; git init -q w; cd w; head -c 3M /dev/urandom >f; git add f;"
+        "cd /tmp/t; git init -q w; cd w; head -c 8M /dev/urandom >f; git add f;"
         " git -c user.name=t -c user.email=t@t commit -qm t; git clone -q --bare . ../repo.git;"
         " git rev-parse HEAD",
         env={"HOME": "/tmp/t"},
