@@ -31,8 +31,8 @@ static enum xway_reason opt_refusal(int level, int optname)
 
 /*
  * Bring a connection back to TCP. The peer has to do its part, so this waits,
- * but not for ever. Return: if the socket is still held, by which connection,
- * with a reference.
+ * but not for ever, and unlike TCP's own calls it must not fail for a signal.
+ * Return: if the socket is still held, by which connection, with a reference.
  */
 static struct xway_conn *give_back(const struct sock *sk, enum xway_reason why)
 {
@@ -40,13 +40,13 @@ static struct xway_conn *give_back(const struct sock *sk, enum xway_reason why)
 	struct xway_conn *conn = xway_switch_conn(sk);
 	int i;
 
-	for (i = 0; i < 100 && conn; i++) {
+	for (i = 0; i < 400 && conn; i++) {
 		xway_conn_return(conn, why);
-		if (i && signal_pending(current))
+		if (i && fatal_signal_pending(current))
 			break;
 		/* Not without a reference: our text must stay meanwhile. */
 		if (i)
-			schedule_timeout_interruptible(1 + HZ / 100);
+			schedule_timeout_killable(1 + HZ / 100);
 		xway_conn_put(conn);
 		conn = xway_switch_conn(sk);
 	}
