@@ -126,34 +126,40 @@ int xway_setsockopt(struct sock *sk, int level, int optname, sockptr_t optval,
 	return ret;
 }
 
-/* TCP_INFO: the ring's bytes count as TCP's do. */
-static int info_add(char __user *optval, int len, size_t at, u64 bytes)
+/* TCP_INFO: the ring's bytes count as TCP's do. @size: of the field */
+static int info_add(char __user *optval, int len, size_t at, size_t size,
+		    u64 bytes)
 {
-	u64 n;
+	u64 n = 0;
 
-	if (len < (int)(at + sizeof(n)))
+	if (len < (int)(at + size))
 		return 0;
-	if (copy_from_user(&n, optval + at, sizeof(n)))
+	/* Little-endian, as all machines that Xen runs on. */
+	if (copy_from_user(&n, optval + at, size))
 		return -EFAULT;
 	n += bytes;
-	return copy_to_user(optval + at, &n, sizeof(n)) ? -EFAULT : 0;
+	return copy_to_user(optval + at, &n, size) ? -EFAULT : 0;
 }
 
-static int info_fill(struct xway_conn *conn, char __user *optval,
-		     int __user *optlen)
+static int info_fill(struct xway_conn *conn, const struct sock *sk,
+		     char __user *optval, int __user *optlen)
 {
+	u32 unsent = xway_tx_backlog(conn, sk);
 	u64 sent = READ_ONCE(conn->tx.ring_bytes), received;
 	int len;
 
+	sent -= min_t(u64, sent, unsent);
 	mutex_lock(&conn->rx.lock);
 	received = conn->rx.ring_bytes + xway_rx_avail(conn);
 	mutex_unlock(&conn->rx.lock);
-#define AT(field) offsetof(struct tcp_info, tcpi_bytes_##field)
+#define FIELD(name) offsetof(struct tcp_info, name), \
+		    sizeof_field(struct tcp_info, name)
 	return get_user(len, optlen) ?:
-	       info_add(optval, len, AT(acked), sent) ?:
-	       info_add(optval, len, AT(sent), sent) ?:
-	       info_add(optval, len, AT(received), received);
-#undef AT
+	       info_add(optval, len, FIELD(tcpi_notsent_bytes), unsent) ?:
+	       info_add(optval, len, FIELD(tcpi_bytes_acked), sent) ?:
+	       info_add(optval, len, FIELD(tcpi_bytes_sent), sent) ?:
+	       info_add(optval, len, FIELD(tcpi_bytes_received), received);
+#undef FIELD
 }
 
 /* What TCP answers when no page can be mapped: all is left to recv(). */
@@ -195,7 +201,7 @@ static int info_get(struct sock *sk, char __user *optval, int __user *optlen)
 			break;
 		/* Who leaves adds them to TCP's, the socket locked: once more. */
 		if (READ_ONCE(conn->sk) == sk) {
-			ret = info_fill(conn, optval, optlen);
+			ret = info_fill(conn, sk, optval, optlen);
 			break;
 		}
 		xway_conn_put(conn);
