@@ -43,6 +43,9 @@ static enum xway_reason tx_refusal(const struct xway_conn *conn,
 		return XWAY_R_TIMESTAMP;
 	if (tcp_sk(sk)->repair)
 		return XWAY_R_REPAIR;
+	/* SO_MAX_PACING_RATE is kept by TCP's timer. */
+	if (READ_ONCE(sk->sk_max_pacing_rate) != ~0UL)
+		return XWAY_R_OPTION;
 	/* What the peer answers must come by TCP. */
 	if (xway_conn_taken(conn, sk))
 		return XWAY_R_KERNEL;

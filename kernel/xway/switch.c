@@ -149,7 +149,8 @@ static enum xway_reason unfit(const struct sock *sk)
 		return XWAY_R_KERNEL;
 	if (rcu_access_pointer(sk->sk_filter))
 		return XWAY_R_FILTER;
-	if (READ_ONCE(sk->sk_rcvlowat) > 1 || READ_ONCE(sk->sk_peek_off) >= 0)
+	if (READ_ONCE(sk->sk_rcvlowat) > 1 || READ_ONCE(sk->sk_peek_off) >= 0 ||
+	    READ_ONCE(sk->sk_max_pacing_rate) != ~0UL)
 		return XWAY_R_OPTION;
 	return XWAY_R_NONE;
 }
