@@ -117,8 +117,10 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 		size_t piece = SIZE_MAX;
 
 		if (!(conn->tx.gen & 1) && !xway_tx_to_ring(conn, sk)) {
+			/* Each would have all of SO_SNDTIMEO. */
 			if (!test_bit(XWAY_F_RETURN, &conn->flags) &&
-			    !(flags & MSG_OOB))
+			    !(flags & MSG_OOB) &&
+			    (!timeo || timeo == MAX_SCHEDULE_TIMEOUT))
 				piece = TCP_PIECE;
 			if (copied) {
 				if (tx_ended(sk))
