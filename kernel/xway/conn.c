@@ -28,6 +28,9 @@
 /* Jiffies after which a return that could not end is tried again */
 #define RETRY (HZ / 10)
 
+/* So long does a full ring wait for a reader: TCP keeps more, unread, than it */
+#define STALL HZ
+
 #define CONN_HASH_BITS 12
 
 LIST_HEAD(xway_conns);
@@ -330,8 +333,7 @@ void xway_conn_return(struct xway_conn *conn, enum xway_reason reason)
 	bool was = test_and_set_bit(XWAY_F_RETURN, &conn->flags);
 
 	/* Whatever it was for: now the socket goes, too. */
-	clear_bit(XWAY_F_IDLE, &conn->flags);
-	if (was)
+	if (!test_and_clear_bit(XWAY_F_IDLE, &conn->flags) && was)
 		return;
 	conn_reason(conn, reason);
 	xway_conn_queue(conn);
@@ -340,10 +342,11 @@ void xway_conn_return(struct xway_conn *conn, enum xway_reason reason)
 /**
  * xway_conn_rest() - bring a connection back to TCP, but keep its socket
  * @conn: connection; it stays valid by the caller's reference
+ * @reason: why
  *
  * Context: any. Return: false if it is on its way back already.
  */
-bool xway_conn_rest(struct xway_conn *conn)
+bool xway_conn_rest(struct xway_conn *conn, enum xway_reason reason)
 {
 	unsigned long was = READ_ONCE(conn->flags);
 
@@ -354,7 +357,7 @@ bool xway_conn_rest(struct xway_conn *conn)
 			return false;
 	} while (!try_cmpxchg(&conn->flags, &was, was | BIT(XWAY_F_RETURN) |
 						  BIT(XWAY_F_IDLE)));
-	conn_reason(conn, XWAY_R_IDLE);
+	conn_reason(conn, reason);
 	xway_conn_queue(conn);
 	return true;
 }
@@ -549,23 +552,53 @@ static void conn_do_return(struct xway_conn *conn, struct sock *sk)
 	}
 }
 
-/* TCP_USER_TIMEOUT for a full ring that nobody reads */
+/* Jiffies of TCP_USER_TIMEOUT, which TCP counts from the first probe of a closed
+ * window. A ring begins anew whenever something is read.
+ */
+static unsigned long user_limit(const struct sock *sk)
+{
+	unsigned int ms = READ_ONCE(inet_csk(sk)->icsk_user_timeout);
+
+	return ms ? msecs_to_jiffies(ms) : MAX_JIFFY_OFFSET;
+}
+
+/**
+ * xway_conn_limit() - somebody begins to wait for room in the ring
+ * @conn: connection, whose XWAY_F_LIMITED the caller has set
+ * @sk: its socket
+ *
+ * Context: any. The helper sees how long, see conn_limit().
+ */
+void xway_conn_limit(struct xway_conn *conn, const struct sock *sk)
+{
+	if (user_limit(sk) < STALL)
+		xway_conn_queue(conn);
+	else if (refcount_inc_not_zero(&conn->ref) &&
+		 !queue_delayed_work(xway_conn_wq, &conn->work, STALL))
+		xway_conn_put(conn);
+}
+
+/* A full ring that nobody reads: TCP takes its place, and more; or time is up. */
 static void conn_limit(struct xway_conn *conn, struct sock *sk)
 {
-	unsigned long left = MAX_SCHEDULE_TIMEOUT;
+	unsigned long limit = user_limit(sk), waited;
+	bool stalled;
 
 	clear_bit(XWAY_F_LIMITED, &conn->flags);
 	/* Who begins to wait and still saw the bit is seen now. */
 	smp_mb__after_atomic();
 	lock_sock(sk);
-	if (conn->sk == sk)
-		left = xway_tx_patience(conn, sk);
+	stalled = conn->sk == sk && xway_tx_stalled(conn, sk, &waited);
 	release_sock(sk);
-	if (!left) {
+	if (!stalled)
+		return;
+	if (waited >= limit) {
 		conn_abort(conn, sk, ETIMEDOUT);
-	} else if (left != MAX_SCHEDULE_TIMEOUT) {
+	} else if (waited >= STALL) {
+		xway_conn_rest(conn, XWAY_R_STALLED);
+	} else {
 		set_bit(XWAY_F_LIMITED, &conn->flags);
-		conn_queue_in(conn, left);
+		conn_queue_in(conn, min(limit, STALL) - waited);
 	}
 }
 
@@ -575,7 +608,7 @@ static void conn_follow(struct xway_conn *conn, u32 flags)
 	if (!(flags & XWAY_CHAN_RETURN))
 		return;
 	if (flags & XWAY_CHAN_IDLE) {
-		xway_conn_rest(conn);
+		xway_conn_rest(conn, XWAY_R_IDLE);
 		return;
 	}
 	if (!test_and_set_bit(XWAY_F_RETURN, &conn->flags))

@@ -34,7 +34,7 @@ enum {
 	XWAY_F_TX_CLOSED,	/* nothing more is put into our ring */
 	XWAY_F_RETRY,		/* the helper looks again by itself */
 	XWAY_F_IDLE,		/* with RETURN: the socket stays held */
-	XWAY_F_LIMITED,		/* the helper looks at TCP_USER_TIMEOUT */
+	XWAY_F_LIMITED,		/* the helper looks how long the sender waits */
 };
 
 /**
@@ -60,7 +60,7 @@ struct xway_tuple {
  * @window: bytes that may be in the ring, at most @size
  * @full_in: the period when it was found full last, see size.c
  * @progress: what changes when the peer reads, since @progress_at
- * @limited: does TCP_USER_TIMEOUT run? see xway_tx_patience()
+ * @limited: has xway_tx_stalled() seen it wait?
  * @usable: may the ring be switched to?
  */
 struct xway_tx {
@@ -179,7 +179,8 @@ struct xway_conn *xway_conn_find(struct xway_link *link,
 void xway_conn_queue(struct xway_conn *conn);
 void xway_conn_want(struct xway_conn *conn);
 void xway_conn_return(struct xway_conn *conn, enum xway_reason reason);
-bool xway_conn_rest(struct xway_conn *conn);
+bool xway_conn_rest(struct xway_conn *conn, enum xway_reason reason);
+void xway_conn_limit(struct xway_conn *conn, const struct sock *sk);
 void xway_conn_return_all(enum xway_reason reason);
 void xway_conn_leave(struct xway_link *link, bool dead);
 void xway_conn_event(struct xway_conn *conn);
@@ -262,6 +263,7 @@ bool xway_tx_put_all(struct xway_conn *conn, struct sock *sk,
 u32 xway_tx_look(struct xway_conn *conn, const struct sock *sk);
 u32 xway_tx_backlog(struct xway_conn *conn, const struct sock *sk);
 bool xway_tx_writeable(struct xway_conn *conn, const struct sock *sk);
-unsigned long xway_tx_patience(struct xway_conn *conn, struct sock *sk);
+bool xway_tx_stalled(struct xway_conn *conn, struct sock *sk,
+		     unsigned long *waited);
 
 #endif /* _XWAY_CONN_H */

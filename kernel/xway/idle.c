@@ -75,7 +75,7 @@ static void idle_look(struct work_struct *work)
 			continue;
 		/* As long as it is held it stays in the list. */
 		rcu_read_unlock();
-		if (xway_conn_rest(conn))
+		if (xway_conn_rest(conn, XWAY_R_IDLE))
 			atomic_dec_if_positive(&conn->link->rings_wanted);
 		cond_resched();
 		rcu_read_lock();

@@ -384,7 +384,9 @@ static void rx_rearm(struct xway_conn *conn, struct sock *sk, u32 prod)
 static void rx_finish(struct xway_conn *conn, struct sock *sk)
 {
 	if (!test_bit(XWAY_F_RETURN, &conn->flags) ||
-	    READ_ONCE(conn->state) != XWAY_CONN_TCP || !xway_rx_done(conn))
+	    READ_ONCE(conn->state) != XWAY_CONN_TCP || !xway_rx_done(conn) ||
+	    (test_bit(XWAY_F_IDLE, &conn->flags) &&
+	     !skb_queue_empty_lockless(&sk->sk_receive_queue)))
 		return;
 	lock_sock(sk);
 	if (conn->sk == sk)

@@ -60,6 +60,7 @@ enum xway_counter {
 	x(FILTER, "socket-filter")					\
 	x(ULP, "upper-layer-protocol")					\
 	x(OPTION, "socket-option")					\
+	x(STALLED, "stalled")		/* full, and nobody reads */	\
 	x(IDLE, "idle")			/* its ring serves another */	\
 	x(VIOLATION, "protocol-violation")
 

@@ -259,27 +259,16 @@ void xway_switch_detach(struct xway_conn *conn, struct sock *sk)
 	xway_conn_put(conn);
 }
 
-/* A fresh connection in the place of one that only gave its ring back. */
-static struct xway_conn *renewed(struct xway_conn *conn, struct sock *sk)
+/* May a fresh connection take the place of this one? */
+static bool renewable(const struct xway_conn *conn, struct sock *sk)
 {
-	struct xway_conn *fresh = NULL;
-
-	/* `xway off`, and a link's end, wait for this before they look who
-	 * there is. With bytes unread it goes for good: each time what was in
-	 * the ring would come on top of what TCP may keep unread.
-	 */
-	rcu_read_lock();
-	if (test_bit(XWAY_F_IDLE, &conn->flags) && conn->sk == sk &&
-	    !test_bit(XWAY_F_SHUT, &conn->flags) &&
-	    skb_queue_empty(&sk->sk_receive_queue) &&
-	    ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
-				    TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) &&
-	    sk->sk_socket && xway_switch_is_on() &&
-	    READ_ONCE(conn->link->state) == XWAY_LINK_UP &&
-	    !xway_conn_taken(conn, sk) && unfit(sk) == XWAY_R_NONE)
-		fresh = xway_conn_renew(conn, sk);
-	rcu_read_unlock();
-	return fresh;
+	return test_bit(XWAY_F_IDLE, &conn->flags) && conn->sk == sk &&
+	       !test_bit(XWAY_F_SHUT, &conn->flags) &&
+	       ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
+				       TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) &&
+	       sk->sk_socket && xway_switch_is_on() &&
+	       READ_ONCE(conn->link->state) == XWAY_LINK_UP &&
+	       !xway_conn_taken(conn, sk) && unfit(sk) == XWAY_R_NONE;
 }
 
 /* Only the socket's lock keeps the two apart: calls inside find the old GONE. */
@@ -303,13 +292,27 @@ static void hand_over(struct xway_conn *conn, struct xway_conn *fresh,
  * @conn: its connection
  * @sk: the socket, locked by its owner
  *
- * Or keep it held, if the connection only rests. As for xway_switch_detach()
- * the caller holds a reference on @conn.
+ * Or keep it held, if the connection only rests: with bytes unread as it is,
+ * until rx_finish() asks again, for each time what was in the ring comes on top
+ * of what TCP may keep unread. As for xway_switch_detach() the caller holds a
+ * reference on @conn.
  */
 void xway_switch_release(struct xway_conn *conn, struct sock *sk)
 {
-	struct xway_conn *fresh = renewed(conn, sk);
+	struct xway_conn *fresh = NULL;
 
+	/* `xway off`, and a link's end, wait for this before they look who
+	 * there is.
+	 */
+	rcu_read_lock();
+	if (renewable(conn, sk)) {
+		if (!skb_queue_empty(&sk->sk_receive_queue)) {
+			rcu_read_unlock();
+			return;
+		}
+		fresh = xway_conn_renew(conn, sk);
+	}
+	rcu_read_unlock();
 	if (fresh)
 		hand_over(conn, fresh, sk);
 	else

@@ -400,9 +400,9 @@ bool xway_tx_writeable(struct xway_conn *conn, const struct sock *sk)
 	if (window == READ_ONCE(conn->tx.window))
 		xway_size_full(conn);
 	/* Who waits has said so before: pairs with conn_limit(). */
-	if (unlikely(READ_ONCE(inet_csk(sk)->icsk_user_timeout)) &&
+	if (!test_bit(XWAY_F_LIMITED, &conn->flags) &&
 	    !test_and_set_bit(XWAY_F_LIMITED, &conn->flags))
-		xway_conn_queue(conn);
+		xway_conn_limit(conn, sk);
 	return false;
 }
 
@@ -421,31 +421,25 @@ static u32 tx_progress(struct xway_conn *conn, const struct sock *sk)
 }
 
 /**
- * xway_tx_patience() - how long may who sends wait for room?
+ * xway_tx_stalled() - does who sends wait for room, and since when in vain?
  * @conn: connection
  * @sk: its locked socket
- *
- * TCP_USER_TIMEOUT, which TCP counts from the first probe of a closed window. A
- * ring begins anew whenever something is read.
- *
- * Return: jiffies; 0 if the time is over; MAX_SCHEDULE_TIMEOUT if nothing limits
- * it, or nobody waits.
+ * @waited: set to jiffies since it was first asked, or the peer read something
  */
-unsigned long xway_tx_patience(struct xway_conn *conn, struct sock *sk)
+bool xway_tx_stalled(struct xway_conn *conn, struct sock *sk,
+		     unsigned long *waited)
 {
-	unsigned int ms = READ_ONCE(inet_csk(sk)->icsk_user_timeout);
-	unsigned long now = jiffies, end;
 	struct xway_tx *tx = &conn->tx;
 	u32 progress;
 
 	sock_owned_by_me(sk);
-	if (!ms || !(tx->gen & 1) || sk->sk_err || !sk->sk_socket ||
+	if (!(tx->gen & 1) || sk->sk_err || !sk->sk_socket ||
 	    (sk->sk_shutdown & SEND_SHUTDOWN) ||
 	    (!sk->sk_write_pending &&
 	     !test_bit(SOCK_NOSPACE, &sk->sk_socket->flags)) ||
 	    tx_half_free(conn, tx_window(tx, sk))) {
 		tx->limited = false;
-		return MAX_SCHEDULE_TIMEOUT;
+		return false;
 	}
 	progress = tx_progress(conn, sk);
 	/* What TCP has not delivered yet it limits itself. */
@@ -453,8 +447,8 @@ unsigned long xway_tx_patience(struct xway_conn *conn, struct sock *sk)
 	    tcp_sk(sk)->snd_una != tcp_sk(sk)->write_seq) {
 		tx->limited = true;
 		tx->progress = progress;
-		tx->progress_at = now;
+		tx->progress_at = jiffies;
 	}
-	end = tx->progress_at + msecs_to_jiffies(ms);
-	return time_before(now, end) ? end - now : 0;
+	*waited = jiffies - tx->progress_at;
+	return true;
 }
