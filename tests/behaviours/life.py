@@ -4,6 +4,7 @@ import ctypes
 import errno
 import os
 import select
+import signal
 import socket
 import struct
 import subprocess
@@ -88,6 +89,15 @@ def connected_to_itself() -> None:
 def not_connected() -> None:
     s = fresh()
     say(outcome(s.send, b"x"), outcome(s.recv, 1), outcome(s.shutdown, 1), outcome(s.getpeername))
+
+
+@behaviour
+def listener_closes_over_a_connection() -> None:
+    listener = listen()
+    a = connect(listener)
+    a.sendall(b"nobody accepts")
+    listener.close()
+    say(polled(a, "ERR"), outcome(a.recv, 1), outcome(a.send, b"x"))
 
 
 @behaviour
@@ -188,6 +198,19 @@ def shutdown_of_one_half_after_the_other() -> None:
 
 
 @behaviour
+def both_send_before_either_reads() -> None:
+    """More than a ring holds, but not more than TCP takes."""
+    a, b = pair()
+    data = pattern(1 << 20)
+    threads = [asleep(end.sendall, data)[0] for end in (a, b)]
+    for thread in threads:
+        thread.join(SOON)
+    say([thread.is_alive() for thread in threads])
+    say(exactly(a, len(data)) == data, exactly(b, len(data)) == data)
+    warm(a, b)
+
+
+@behaviour
 def close_with_unread_bytes() -> None:
     a, b = pair()
     a.sendall(b"unread")
@@ -283,6 +306,35 @@ def disconnect_under_a_writer() -> None:
     say(c("connect", a.fileno(), bytes(16), 16))
     writer.join(SOON)
     say(got, outcome(a.send, b"x"), a.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+
+
+@behaviour
+def disconnect_and_listen() -> None:
+    a, b = pair()
+    say(c("connect", a.fileno(), bytes(16), 16), outcome(b.recv, 1))
+    a.bind((HOSTS[now.family], 0))
+    a.listen()
+    active = connect(a)
+    passive = keep(a.accept()[0])
+    warm(active, passive)
+    active.sendall(b"the other way round")
+    say(exactly(passive, 19))
+
+
+@behaviour
+def killed_while_sending() -> None:
+    """What was sent before arrives."""
+    a, b = pair()
+    part = pattern(1 << 16)
+    child = os.fork()
+    while not child:
+        a.sendall(part)
+    a.close()
+    got = exactly(b, 2 * len(part))
+    time.sleep(NEVER)
+    os.kill(child, signal.SIGKILL)
+    got += to_end(b)
+    say(os.waitpid(child, 0)[1], got == (part * (len(got) // len(part) + 1))[: len(got)])
 
 
 @behaviour

@@ -2,11 +2,15 @@
 
 import ctypes
 import os
+import signal
 import socket
 import struct
+import threading
 import time
 from contextlib import suppress
 from typing import Any
+
+from uring import RECV, Uring, tell
 
 from tools import (
     EVENTS,
@@ -20,6 +24,7 @@ from tools import (
     SO_COOKIE,
     SO_DETACH_FILTER,
     SO_INCOMING_CPU,
+    SO_MAX_PACING_RATE,
     SO_TIMESTAMP,
     SO_TIMESTAMPING,
     SO_TIMESTAMPNS,
@@ -49,6 +54,7 @@ from tools import (
     fill,
     fresh,
     keep,
+    later,
     listen,
     mask,
     names,
@@ -158,6 +164,15 @@ def info() -> None:
 
 
 @behaviour
+def info_when_full() -> None:
+    a, b = pair()
+    count = fill(a)
+    data = a.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232)
+    (not_sent,) = struct.unpack_from("I", data, 144)
+    say(not_sent == queued(a, SIOCOUTQNSD), not_sent > 0, len(exactly(b, count)) == count)
+
+
+@behaviour
 def inq() -> None:
     a, b = pair()
     b.setsockopt(socket.IPPROTO_TCP, TCP_INQ, 1)
@@ -252,6 +267,36 @@ def timeouts() -> None:
     count = fill(a)
     start = time.monotonic()
     say(outcome(a.send, b"x" * 100), 0.05 < time.monotonic() - start < 2, len(exactly(b, count)) == count)
+
+
+@behaviour
+def send_times_out_in_the_middle() -> None:
+    a, b = pair()
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("qq", 0, 300_000))
+    data = pattern(1 << 20) * 32
+    start = time.monotonic()
+    sent = a.send(data)
+    say(0 < sent < len(data), 0.25 < time.monotonic() - start < 3, exactly(b, sent) == data[:sent])
+
+
+@behaviour
+def paced() -> None:
+    """Half a megabyte a second."""
+    a, b = pair()
+    a.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("Q", 500_000))
+    start = time.monotonic()
+    say(passes(a, b, pattern(1 << 20)), time.monotonic() - start > 1)
+
+
+@behaviour
+def what_a_listener_hands_on() -> None:
+    listener = listen((socket.SOL_SOCKET, socket.SO_RCVLOWAT, 10))
+    a, b = connect(listener), keep(listener.accept()[0])
+    back_and_forth(a, b)
+    a.sendall(b"12345")
+    say(silent(b))
+    a.sendall(b"67890")
+    say(polled(b, "IN"), b.recv(20))
 
 
 @behaviour
@@ -510,6 +555,32 @@ def upper_layer() -> None:
     say(outcome(a.setsockopt, socket.IPPROTO_TCP, TCP_ULP, b"tls"))
     a.sendall(b"plain")
     say(exactly(b, 5))
+
+
+@behaviour
+def upper_layer_while_a_request_waits() -> None:
+    """To wake it is work that the kernel leaves to its thread, as a signal is."""
+    a, b = pair()
+    with Uring() as ring:
+        memory = ctypes.create_string_buffer(8)
+        ring.ask(1, RECV, a.fileno(), memory)
+        say(outcome(a.setsockopt, socket.IPPROTO_TCP, TCP_ULP, b"tls"))
+        b.sendall(b"plain")
+        tell(ring.answers(1))
+        say(memory.raw[:5])
+
+
+@behaviour
+def upper_layer_under_signals() -> None:
+    a, b = pair()
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    me = threading.get_ident()
+    timers = [later(0.001 * n, signal.pthread_kill, me, signal.SIGUSR1) for n in range(1, 20)]
+    got = outcome(a.setsockopt, socket.IPPROTO_TCP, TCP_ULP, b"tls")
+    for timer in timers:
+        timer.join()
+    a.sendall(b"plain")
+    say(got, exactly(b, 5))
 
 
 @behaviour

@@ -35,7 +35,7 @@ POLL_ADD, SENDMSG, RECVMSG, ACCEPT, ASYNC_CANCEL = 6, 9, 10, 13, 14
 READ, WRITE, SEND, RECV, SPLICE, PROVIDE_BUFFERS, SEND_ZC, SENDMSG_ZC = 22, 23, 26, 27, 30, 31, 47, 48
 LINK, ASYNC, BUFFER_SELECT = 1 << 2, 1 << 4, 1 << 5
 MULTISHOT = {POLL_ADD: 0, RECV: 1 << 1, RECVMSG: 1 << 1, ACCEPT: 1 << 0}
-CQE_BUFFER, CQE_MORE, CQE_NOTIF = 1, 2, 8
+CQE_BUFFER, CQE_MORE, CQE_SOCK_NONEMPTY, CQE_NOTIF = 1, 2, 4, 8
 ENTRIES = 16
 
 
@@ -334,6 +334,33 @@ def uring_multishot_receive_without_buffers_left() -> None:
         a.sendall(b"left")
         tell(ring.answers(1))
         say(b.recv(100))
+
+
+@behaviour
+def uring_multishot_and_it_moves_to_the_ring() -> None:
+    """One request brings bytes by TCP and by ring."""
+    listener = listen()
+    a, b = connect(listener), keep(listener.accept()[0])
+    with Uring() as ring:
+        memory = ring.provide(7, 64, 64)
+        receive_many(ring, b)
+        for number in range(40):
+            a.sendall(b"%02d" % number)
+            (done,) = ring.answers(1)
+            say(done, memory.raw[64 * (done.flags >> 16) :][: done.result])
+    warm(a, b)
+
+
+@behaviour
+def uring_tells_that_more_waits() -> None:
+    a, b = pair()
+    a.sendall(b"12345678")
+    arrived(b, 8)
+    with Uring() as ring:
+        for _ in range(2):
+            ring.ask(1, RECV, b.fileno(), ctypes.create_string_buffer(4))
+            (done,) = ring.answers(1)
+            say(done.result, bool(done.flags & CQE_SOCK_NONEMPTY))
 
 
 @behaviour

@@ -417,6 +417,23 @@ def signal_while_reading() -> None:
 
 
 @behaviour
+def splice_limited_and_interrupted() -> None:
+    _, b = pair()
+    b.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("qq", 0, 200_000))
+    out, into = os.pipe()
+
+    def splice() -> Any:
+        return c("splice", b.fileno(), None, into, None, ctypes.c_size_t(9), 0)
+
+    start = time.monotonic()
+    say(splice(), 0.15 < time.monotonic() - start < 1)
+    b.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("qq", 0, 0))
+    say(interrupted(False, splice))
+    for fd in (out, into):
+        os.close(fd)
+
+
+@behaviour
 def signal_and_time_out_while_reading() -> None:
     _, b = pair()
     b.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("qq", 2, 0))
@@ -443,4 +460,9 @@ def broken_pipe_signal() -> None:
     a.shutdown(socket.SHUT_WR)
     say(outcome(a.send, b"x", socket.MSG_NOSIGNAL), len(got))
     say(outcome(a.send, b"x"), len(got), outcome(os.write, a.fileno(), b"x"), len(got))
+    out, into = os.pipe()
+    os.write(into, b"x")
+    say(outcome(os.splice, out, a.fileno(), 1), len(got))
+    for fd in (out, into):
+        os.close(fd)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
