@@ -499,7 +499,7 @@ void xway_chan_drop(struct xway_conn *conn)
 
 	lockdep_assert_held(&conn->rx.lock);
 	rcu_assign_pointer(conn->peer, NULL);
-	synchronize_rcu();
+	synchronize_rcu_expedited();
 	mutex_lock(&link->lock);
 	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
 	if (conn->ring_pages)

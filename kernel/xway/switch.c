@@ -250,11 +250,12 @@ void xway_switch_detach(struct xway_conn *conn, struct sock *sk)
 	xway_conn_closed(conn);
 	/* Who finds itself awake must find it gone. */
 	if (!sock_flag(sk, SOCK_DEAD) && sk->sk_socket) {
-		xway_count(DETACHED);
 		wake_up_interruptible_all(sk_sleep(sk));
-		if (!test_bit(XWAY_F_LEFT, &conn->flags) &&
-		    !skb_queue_empty(&sk->sk_receive_queue))
-			xway_conn_tell_taker(conn, sk);
+		if (!test_bit(XWAY_F_LEFT, &conn->flags)) {
+			xway_count(DETACHED);
+			if (!skb_queue_empty(&sk->sk_receive_queue))
+				xway_conn_tell_taker(conn, sk);
+		}
 	}
 	xway_conn_put(conn);
 }
