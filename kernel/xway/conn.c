@@ -28,6 +28,9 @@
 /* Jiffies after which a return that could not end is tried again */
 #define RETRY (HZ / 10)
 
+/* Jiffies for what is under way when the peer has ended the link */
+#define CLOSED HZ
+
 /* So long does a full ring wait for a reader: TCP keeps more, unread, than it */
 #define STALL HZ
 
@@ -740,26 +743,46 @@ static void conn_orphaned(struct xway_conn *conn)
 	memalloc_noio_restore(noio);
 }
 
-/* A connection of this link, with a reference; or NULL if none is left. */
-static struct xway_conn *conn_after(struct xway_link *link,
-				    unsigned long *seen)
+static void conn_leave_link(struct xway_conn *conn)
 {
-	struct xway_conn *conn, *found = NULL;
+	struct xway_link *link = conn->link;
+
+	xway_conn_return(conn, XWAY_R_LINK);
+	/* A closed socket's channel: make the peer copy it out. */
+	mutex_lock(&link->lock);
+	if (conn->ring_pages && conn->state != XWAY_CONN_OPENING)
+		xway_chan_flag(conn, XWAY_CHAN_RETURN);
+	mutex_unlock(&link->lock);
+}
+
+static void conn_each(struct xway_link *link,
+		      void (*visit)(struct xway_conn *conn))
+{
+	struct xway_conn *conn;
 
 	rcu_read_lock();
 	list_for_each_entry_rcu(conn, &xway_conns, all) {
-		if (conn->link != link || (unsigned long)conn <= *seen)
+		if (conn->link != link || !refcount_inc_not_zero(&conn->ref))
 			continue;
-		if ((!found || conn < found))
-			found = conn;
-	}
-	if (found) {
-		*seen = (unsigned long)found;
-		if (!refcount_inc_not_zero(&found->ref))
-			found = ERR_PTR(-ESTALE);
+		/* As long as it is held it stays in the list. */
+		rcu_read_unlock();
+		visit(conn);
+		cond_resched();
+		rcu_read_lock();
+		xway_conn_put(conn);
 	}
 	rcu_read_unlock();
-	return found;
+}
+
+/**
+ * xway_conn_return_link() - have every connection of a link go back to TCP
+ * @link: a link that takes no new channels
+ *
+ * May sleep.
+ */
+void xway_conn_return_link(struct xway_link *link)
+{
+	conn_each(link, conn_leave_link);
 }
 
 /**
@@ -767,41 +790,33 @@ static struct xway_conn *conn_after(struct xway_link *link,
  * @link: a link that takes no new channels
  * @dead: the peer will not answer: reset what it still owed
  *
- * Otherwise returns them to TCP and waits up to five seconds for the peer;
- * what it has not returned by then is reset. May sleep.
+ * Otherwise waits, as long as the link may, until they are back on TCP and the
+ * peer knows; what it has not returned by then is reset. May sleep.
  */
 void xway_conn_leave(struct xway_link *link, bool dead)
 {
-	unsigned long seen = 0, until = jiffies + 5 * HZ;
-	struct xway_conn *conn;
-	u32 left;
+	unsigned long until = link->leave_by;
+	bool closing = false;
+	u32 left, queued;
 
-	while (!dead && (conn = conn_after(link, &seen))) {
-		if (IS_ERR(conn))
-			continue;
-		xway_conn_return(conn, XWAY_R_LINK);
-		/* A closed socket's channel: make the peer copy it out. */
-		mutex_lock(&link->lock);
-		if (conn->ring_pages && conn->state != XWAY_CONN_OPENING)
-			xway_chan_flag(conn, XWAY_CHAN_RETURN);
-		mutex_unlock(&link->lock);
-		xway_conn_put(conn);
-	}
 	for (;;) {
 		mutex_lock(&link->lock);
 		left = link->n_chans;
+		queued = link->ctl_queued;
+		/* It has ended its own and takes no message any more. */
+		if (!closing && link->view.hdr &&
+		    READ_ONCE(link->view.hdr->state) == XWAY_ARENA_CLOSING) {
+			closing = true;
+			if (time_before(jiffies + CLOSED, until))
+				until = jiffies + CLOSED;
+		}
 		mutex_unlock(&link->lock);
-		if (!left || dead || time_after(jiffies, until))
+		if ((!left && !queued) || dead || time_after(jiffies, until))
 			break;
 		usleep_range(5000, 10000);
 	}
-	seen = 0;
-	while ((left || dead) && (conn = conn_after(link, &seen))) {
-		if (IS_ERR(conn))
-			continue;
-		conn_orphaned(conn);
-		xway_conn_put(conn);
-	}
+	if (left || dead)
+		conn_each(link, conn_orphaned);
 }
 
 int __init xway_conn_init(void)

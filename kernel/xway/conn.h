@@ -182,6 +182,7 @@ void xway_conn_return(struct xway_conn *conn, enum xway_reason reason);
 bool xway_conn_rest(struct xway_conn *conn, enum xway_reason reason);
 void xway_conn_limit(struct xway_conn *conn, const struct sock *sk);
 void xway_conn_return_all(enum xway_reason reason);
+void xway_conn_return_link(struct xway_link *link);
 void xway_conn_leave(struct xway_link *link, bool dead);
 void xway_conn_event(struct xway_conn *conn);
 void xway_conn_wake(struct xway_conn *conn);

@@ -9,6 +9,7 @@
  */
 #include <linux/nospec.h>
 #include <linux/random.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include "channel.h"
@@ -18,6 +19,12 @@
 #include "trace.h"
 
 #define BELL_BATCH 64
+
+/* Jiffies after which a peer that has not answered is looked at again */
+#define ANSWER (HZ / 2)
+
+/* Jiffies that connections have to go back to TCP when a link ends */
+#define LEAVE (5 * HZ)
 
 /* Messages that find no slot: for each channel of the peer an answer, and for
  * each of ours a CLOSE and, its number being free again, an OPEN.
@@ -235,10 +242,15 @@ static void flush_work_fn(struct work_struct *work)
 {
 	struct xway_link *link = container_of(to_delayed_work(work),
 					      struct xway_link, flush);
+	/* Connections wait for this lock, and reclaim may wait for them. */
+	unsigned int noio = memalloc_noio_save();
 
 	mutex_lock(&link->lock);
 	ctl_flush(link);
+	if (link->state == XWAY_LINK_CONNECTING)
+		queue_work(xway_link_wq, &link->work);
 	mutex_unlock(&link->lock);
+	memalloc_noio_restore(noio);
 }
 
 /**
@@ -304,11 +316,13 @@ static void ctl_run(struct xway_link *link)
 static void link_work(struct work_struct *work)
 {
 	struct xway_link *link = container_of(work, struct xway_link, work);
+	unsigned int noio = memalloc_noio_save();	/* as above */
 	bool closing;
 
 	mutex_lock(&link->lock);
-	if (link->state == XWAY_LINK_CONNECTING)
-		xway_link_check_up(link);
+	/* One that began a new life instead of answering tells nobody. */
+	if (link->state == XWAY_LINK_CONNECTING && !xway_link_check_up(link))
+		queue_delayed_work(xway_link_wq, &link->flush, ANSWER);
 	ctl_flush(link);
 	if (link->state == XWAY_LINK_UP || link->state == XWAY_LINK_CLOSING)
 		ctl_run(link);
@@ -320,6 +334,7 @@ static void link_work(struct work_struct *work)
 	/* An orderly peer closes only after its connections have returned. */
 	if (closing)
 		link->tp->lost(link);
+	memalloc_noio_restore(noio);
 }
 
 /**
@@ -451,16 +466,24 @@ int xway_link_prepare(struct xway_link *link)
  * The link is up when the peer has said in its header that it maps this side's
  * arena of this nonce.
  *
- * Return: 0 or as xway_view_open().
+ * Return: 0; -EAGAIN if the offer is an old one; or as xway_view_open().
  */
 int xway_link_map(struct xway_link *link, u32 ref, u64 nonce)
 {
+	u64 told;
 	int err;
 
 	lockdep_assert_held(&link->lock);
 	err = xway_view_open(link, ref, nonce);
 	if (err)
 		return err;
+	/* The offer may be of a life that ends: mapped, it could not end. */
+	told = READ_ONCE(link->view.hdr->peer_nonce);
+	if ((told && told != link->nonce) ||
+	    READ_ONCE(link->view.hdr->state) == XWAY_ARENA_CLOSING) {
+		xway_view_close(link);
+		return -EAGAIN;
+	}
 	link->peer_nonce = nonce;
 	WRITE_ONCE(link->arena.hdr->peer_nonce, nonce);
 	/* Nonce before state: pairs with xway_link_check_up() at the peer. */
@@ -472,7 +495,8 @@ int xway_link_map(struct xway_link *link, u32 ref, u64 nonce)
 	/* The view is whole: pairs with bell_run(). */
 	smp_store_release(&link->state, XWAY_LINK_CONNECTING);
 	link->tp->notify(link);
-	xway_link_check_up(link);
+	if (!xway_link_check_up(link))
+		queue_delayed_work(xway_link_wq, &link->flush, ANSWER);
 	return 0;
 }
 
@@ -495,6 +519,25 @@ bool xway_link_check_up(struct xway_link *link)
 }
 
 /**
+ * xway_link_leave() - no new channels: this life of a link is to end
+ * @link: the link
+ *
+ * The first part of xway_link_down(), so that several links can end at once.
+ * After a grace period who saw it up has put its connection into the list.
+ */
+void xway_link_leave(struct xway_link *link)
+{
+	mutex_lock(&link->lock);
+	if (link->arena.hdr && link->state != XWAY_LINK_DEAD &&
+	    link->state != XWAY_LINK_CLOSING) {
+		link->was_up = link->state == XWAY_LINK_UP;
+		link->leave_by = jiffies + LEAVE;
+		WRITE_ONCE(link->state, XWAY_LINK_CLOSING);
+	}
+	mutex_unlock(&link->lock);
+}
+
+/**
  * xway_link_down() - end this life of a link
  * @link: the link
  * @dead: the peer is gone or is not to be talked to: do not wait for it
@@ -505,19 +548,13 @@ bool xway_link_check_up(struct xway_link *link)
 void xway_link_down(struct xway_link *link, bool dead)
 {
 	struct ctl_item *item, *next;
-	bool was_up;
 
-	mutex_lock(&link->lock);
-	was_up = link->state == XWAY_LINK_UP;
-	if (link->state == XWAY_LINK_DEAD || !link->arena.hdr) {
-		mutex_unlock(&link->lock);
+	xway_link_leave(link);
+	if (READ_ONCE(link->state) != XWAY_LINK_CLOSING)
 		return;
-	}
-	WRITE_ONCE(link->state, XWAY_LINK_CLOSING);
-	mutex_unlock(&link->lock);
-
-	/* Who saw it up has put its connection into the list after this. */
 	synchronize_rcu();
+	if (!dead)
+		xway_conn_return_link(link);
 	xway_conn_leave(link, dead);
 
 	mutex_lock(&link->lock);
@@ -528,7 +565,7 @@ void xway_link_down(struct xway_link *link, bool dead)
 	virt_store_release(&link->arena.hdr->state, XWAY_ARENA_CLOSING);
 	/* Before the event: pairs with bell_run(), which looks once it came. */
 	virt_mb();
-	if (link->view.hdr && !dead)
+	if (link->view.hdr)
 		link->tp->notify(link);
 	link->ctl_queued = 0;
 	list_for_each_entry_safe(item, next, &link->ctl_queue, node) {
@@ -545,7 +582,7 @@ void xway_link_down(struct xway_link *link, bool dead)
 	xway_view_close(link);
 	xway_arena_destroy(link);
 	mutex_unlock(&link->lock);
-	if (was_up)
+	if (link->was_up)
 		xway_count(LINKS_DOWN);
 	trace_xway_link(link->name, dead ? "dead" : "down");
 }

@@ -72,6 +72,8 @@ struct xway_link {
 	atomic_t unrevoked;
 	u64 nonce;
 	u64 peer_nonce;
+	bool was_up;		/* before it began to end */
+	unsigned long leave_by;	/* when it must have ended, in jiffies */
 
 	struct xarray chans;
 	u32 next_chan;
@@ -104,6 +106,7 @@ void xway_link_destroy(struct xway_link *link);
 int xway_link_prepare(struct xway_link *link);
 int xway_link_map(struct xway_link *link, u32 ref, u64 nonce);
 bool xway_link_check_up(struct xway_link *link);
+void xway_link_leave(struct xway_link *link);
 void xway_link_down(struct xway_link *link, bool dead);
 void xway_link_free(struct xway_link *link);
 

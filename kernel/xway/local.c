@@ -5,6 +5,7 @@
  * for the ends that accept. It runs everything but the hypervisor's part.
  */
 #include <linux/mm.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include "link.h"
@@ -79,6 +80,8 @@ static const struct xway_transport transport = {
 
 static int bring_up(void)
 {
+	/* As for link_work() */
+	unsigned int noio = memalloc_noio_save();
 	int i, err = 0;
 
 	for (i = 0; i < 2 && !err; i++) {
@@ -99,6 +102,7 @@ static int bring_up(void)
 		xway_link_check_up(ends[0]);
 		mutex_unlock(&ends[0]->lock);
 	}
+	memalloc_noio_restore(noio);
 	return err;
 }
 

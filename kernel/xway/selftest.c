@@ -9,6 +9,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/delay.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/uio.h>
@@ -157,6 +158,16 @@ static int open_view(struct xway_link *l, struct xway_link *of, u64 nonce)
 	return err;
 }
 
+static int map(struct xway_link *l, struct xway_link *of)
+{
+	int err;
+
+	mutex_lock(&l->lock);
+	err = xway_link_map(l, of->arena.slot[0].ref, of->nonce);
+	mutex_unlock(&l->lock);
+	return err;
+}
+
 static const void *view(struct xway_link *l, u32 nr)
 {
 	const void *addr;
@@ -169,18 +180,12 @@ static const void *view(struct xway_link *l, u32 nr)
 
 static bool bring_up(void)
 {
-	int i, err = 0;
+	int i;
 
 	for (i = 0; i < 2; i++)
 		EXPECT(prepare(link[i]) == 0);
-	for (i = 0; i < 2; i++) {
-		mutex_lock(&link[i]->lock);
-		err = err ?: xway_link_map(link[i],
-					   link[!i]->arena.slot[0].ref,
-					   link[!i]->nonce);
-		mutex_unlock(&link[i]->lock);
-	}
-	EXPECT(!err);
+	for (i = 0; i < 2; i++)
+		EXPECT(!map(link[i], link[!i]));
 	mutex_lock(&link[P]->lock);
 	xway_link_check_up(link[P]);
 	mutex_unlock(&link[P]->lock);
@@ -547,6 +552,32 @@ static bool view_lies(void)
 	EXPECT(view(link[P], XWAY_ARENA_PAGES_MAX) == ERR_PTR(-EPROTO));
 	EXPECT(view(link[P], ~0U) == ERR_PTR(-EPROTO));
 	EXPECT(fake.mapped == 4);
+	return true;
+}
+
+/* An offer outlives what it offers, and who ends may not say so. */
+static bool link_past_life(void)
+{
+	struct xway_header *hdr;
+	int i;
+
+	EXPECT(!prepare(link[A]) && !prepare(link[P]));
+	hdr = link[A]->arena.hdr;
+	hdr->peer_nonce = link[P]->nonce + 1;
+	EXPECT(map(link[P], link[A]) == -EAGAIN);
+	hdr->peer_nonce = link[P]->nonce;
+	hdr->state = XWAY_ARENA_CLOSING;
+	EXPECT(map(link[P], link[A]) == -EAGAIN);
+	EXPECT(!fake.mapped && !link[P]->view.hdr);
+	EXPECT(link[P]->state == XWAY_LINK_WAITING);
+	hdr->peer_nonce = 0;
+	hdr->state = XWAY_ARENA_INIT;
+	EXPECT(!map(link[P], link[A]));
+	EXPECT(link[P]->state == XWAY_LINK_CONNECTING && !fake.lost);
+	hdr->state = XWAY_ARENA_CLOSING;
+	for (i = 0; i < 100 && !READ_ONCE(fake.lost); i++)
+		msleep(50);
+	EXPECT(fake.lost);
 	return true;
 }
 
@@ -1261,6 +1292,7 @@ static const struct {
 	{ "arena_not_shared", arena_not_shared, MADE },
 	{ "arena_held", arena_held, MADE },
 	{ "view_lies", view_lies, MADE },
+	{ "link_past_life", link_past_life, MADE },
 	{ "proof_both_ways", proof_both_ways, UP },
 	{ "proof_differs", proof_differs, HELD },
 	{ "proof_reflected", proof_reflected, HELD },

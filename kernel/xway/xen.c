@@ -12,6 +12,7 @@
 #include <linux/inet.h>
 #include <linux/mm.h>
 #include <linux/platform_device.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <net/ipv6.h>
 #include <xen/events.h>
@@ -22,6 +23,7 @@
 #include <xen/xenbus.h>
 #include <asm/xen/hypercall.h>
 
+#include "conn.h"
 #include "link.h"
 #include "peer.h"
 #include "xen.h"
@@ -416,7 +418,6 @@ static void peer_update(domid_t domid, char *value)
 	struct xen_peer *p = peer_find(domid);
 
 	if (p && p->value && !strcmp(p->value, value)) {
-		p->listed = true;
 		kfree(value);
 		return;
 	}
@@ -439,46 +440,69 @@ static void peer_update(domid_t domid, char *value)
 	peer_addresses(p, value);
 	kfree(p->value);
 	p->value = value;
-	p->listed = true;
 }
 
-static void read_peers(void)
+/* What xwayd says of a domain: NULL if nothing, or an error. */
+static char *peer_read(const char *name, unsigned int *domid)
+{
+	unsigned int len;
+	char path[32], *value;
+
+	if (kstrtouint(name, 10, domid) || *domid >= DOMID_FIRST_RESERVED ||
+	    *domid == own_domid)
+		return NULL;
+	path_of(path, sizeof(path), "xway/peer", *domid);
+	value = xenbus_read(XBT_NIL, path, "", &len);
+	return value == ERR_PTR(-ENOENT) ? NULL : value;
+}
+
+/* Return: 0, or an error of XenStore, and then it is to be read again. */
+static int read_peers(void)
 {
 	struct xen_peer *p, *next;
-	unsigned int i, n = 0;
-	char **dir, path[32];
+	unsigned int i, n = 0, domid;
+	int err = 0;
+	char **dir, **values;
 
-	list_for_each_entry(p, &peers, node)
-		p->listed = false;
 	dir = xenbus_directory(XBT_NIL, "xway", "peer", &n);
 	if (IS_ERR(dir)) {
 		/* Not listed at all, or no answer: only the first is news. */
 		if (PTR_ERR(dir) != -ENOENT)
-			return;
+			return PTR_ERR(dir);
 		dir = NULL;
 		n = 0;
 	}
-	for (i = 0; i < n; i++) {
-		unsigned int domid, len;
-		char *value;
-
-		if (kstrtouint(dir[i], 10, &domid) || domid >= DOMID_FIRST_RESERVED ||
-		    domid == own_domid)
-			continue;
-		path_of(path, sizeof(path), "xway/peer", domid);
-		value = xenbus_read(XBT_NIL, path, "", &len);
-		if (!IS_ERR(value)) {
-			peer_update(domid, value);
-		} else if (PTR_ERR(value) != -ENOENT) {
-			p = peer_find(domid);
-			if (p)
-				p->listed = true;	/* no news */
-		}
+	values = kcalloc(n, sizeof(*values), GFP_KERNEL);
+	if (!values) {
+		kfree(dir);
+		return -ENOMEM;
 	}
-	kfree(dir);
+	list_for_each_entry(p, &peers, node)
+		p->listed = false;
+	/* An address may have moved from one to the other: first take, then
+	 * give.
+	 */
+	for (i = 0; i < n; i++) {
+		values[i] = peer_read(dir[i], &domid);
+		p = values[i] ? peer_find(domid) : NULL;
+		if (IS_ERR(values[i])) {
+			err = PTR_ERR(values[i]);
+			values[i] = NULL;
+		} else if (p && p->value && strcmp(p->value, values[i])) {
+			xway_peer_del_link(p->link);
+		}
+		if (p)
+			p->listed = true;
+	}
 	list_for_each_entry_safe(p, next, &peers, node)
 		if (!p->listed)
 			peer_remove(p, false, true);
+	for (i = 0; i < n; i++)
+		if (values[i] && !kstrtouint(dir[i], 10, &domid))
+			peer_update(domid, values[i]);
+	kfree(values);
+	kfree(dir);
+	return err;
 }
 
 static int peer_sync(struct xen_peer *p)
@@ -497,7 +521,7 @@ static int peer_sync(struct xen_peer *p)
 	path_of(path, sizeof(path), "xway/link", p->domid);
 	text = xenbus_read(XBT_NIL, path, "", &len);
 	if (IS_ERR(text))
-		return 0;
+		return PTR_ERR(text) == -ENOENT ? 0 : PTR_ERR(text);
 	err = take_offer(p, text);
 	kfree(text);
 	return err;
@@ -505,20 +529,22 @@ static int peer_sync(struct xen_peer *p)
 
 static void sync_fn(struct work_struct *work)
 {
+	/* As for link_work() */
+	unsigned int noio = memalloc_noio_save();
 	struct xen_peer *p;
-	bool retry = false;
 	unsigned int domid;
+	bool retry;
 
 	mutex_lock(&peers_lock);
 	if (frozen || stopping)
 		goto out;
 	if (xenbus_scanf(XBT_NIL, "domid", "", "%u", &domid) == 1)
 		own_domid = domid;
-	read_peers();
+	retry = read_peers();
 	list_for_each_entry(p, &peers, node) {
 		int err = peer_sync(p);
 
-		if (err && err != -EBUSY)
+		if (err && err != -EBUSY && err != -EAGAIN)
 			pr_warn_ratelimited("%s: no link: %d\n", p->link->name,
 					    err);
 		retry |= err != 0;
@@ -527,6 +553,7 @@ static void sync_fn(struct work_struct *work)
 		sync_soon(RETRY);
 out:
 	mutex_unlock(&peers_lock);
+	memalloc_noio_restore(noio);
 }
 
 static void watch_fired(struct xenbus_watch *watch, const char *path,
@@ -540,6 +567,8 @@ static struct xenbus_watch watch = {
 	.callback = watch_fired,
 };
 
+static bool watching;
+
 /* ---- suspend ---- */
 
 /*
@@ -550,14 +579,22 @@ static struct xenbus_watch watch = {
  */
 static int xen_freeze(struct device *dev)
 {
+	unsigned int noio = memalloc_noio_save();
 	struct xen_peer *p;
 
 	WRITE_ONCE(frozen, true);
 	cancel_delayed_work_sync(&sync_work);
 	mutex_lock(&peers_lock);
+	/* All at once: the toolstack does not wait for one after the other. */
+	list_for_each_entry(p, &peers, node)
+		xway_link_leave(p->link);
+	synchronize_rcu();
+	list_for_each_entry(p, &peers, node)
+		xway_conn_return_link(p->link);
 	list_for_each_entry(p, &peers, node)
 		withdraw(p, false, false);
 	mutex_unlock(&peers_lock);
+	memalloc_noio_restore(noio);
 	return 0;
 }
 
@@ -591,6 +628,7 @@ static int store_ready(struct notifier_block *nb, unsigned long event,
 {
 	int err = register_xenbus_watch(&watch);
 
+	watching = !err;
 	if (err)
 		pr_err("cannot watch XenStore: %d\n", err);
 	return NOTIFY_DONE;
@@ -625,7 +663,7 @@ void xway_xen_exit(void)
 	if (!xen_domain())
 		return;
 	unregister_xenstore_notifier(&store_nb);
-	if (watch.list.next)
+	if (watching)
 		unregister_xenbus_watch(&watch);
 	WRITE_ONCE(stopping, true);
 	cancel_delayed_work_sync(&sync_work);
