@@ -152,14 +152,13 @@ static int info_fill(struct xway_conn *conn, const struct sock *sk,
 	mutex_lock(&conn->rx.lock);
 	received = conn->rx.ring_bytes + xway_rx_avail(conn);
 	mutex_unlock(&conn->rx.lock);
-#define FIELD(name) offsetof(struct tcp_info, name), \
-		    sizeof_field(struct tcp_info, name)
+#define AT(name) offsetof(struct tcp_info, tcpi_##name)
 	return get_user(len, optlen) ?:
-	       info_add(optval, len, FIELD(tcpi_notsent_bytes), unsent) ?:
-	       info_add(optval, len, FIELD(tcpi_bytes_acked), sent) ?:
-	       info_add(optval, len, FIELD(tcpi_bytes_sent), sent) ?:
-	       info_add(optval, len, FIELD(tcpi_bytes_received), received);
-#undef FIELD
+	       info_add(optval, len, AT(notsent_bytes), 4, unsent) ?:
+	       info_add(optval, len, AT(bytes_acked), 8, sent) ?:
+	       info_add(optval, len, AT(bytes_sent), 8, sent) ?:
+	       info_add(optval, len, AT(bytes_received), 8, received);
+#undef AT
 }
 
 /* What TCP answers when no page can be mapped: all is left to recv(). */
