@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 from tools import (
+    MSG_WAITFORONE,
     MSG_ZEROCOPY,
     SIOCATMARK,
     SO_PEEK_OFF,
@@ -26,6 +27,7 @@ from tools import (
     c,
     connect,
     exactly,
+    fill,
     keep,
     later,
     libc,
@@ -72,7 +74,7 @@ class Message(ctypes.Structure):
     _fields_ = [
         ("name", ctypes.c_void_p), ("namelen", ctypes.c_uint), ("iov", ctypes.c_void_p),
         ("iovlen", ctypes.c_size_t), ("control", ctypes.c_void_p), ("controllen", ctypes.c_size_t),
-        ("flags", ctypes.c_int), ("length", ctypes.c_uint), ("pad", ctypes.c_uint),
+        ("flags", ctypes.c_int), ("pad", ctypes.c_uint), ("length", ctypes.c_uint),
     ]  # fmt: skip
 
 
@@ -113,6 +115,32 @@ def many_messages_on_the_way_back() -> None:
     reader.join(SOON)
     say(got, [message.length for message in messages], texts[0].raw, texts[1].raw)
     say(outcome(b.send, b"and on"), exactly(a, 6), outcome(b.recv, 1, socket.MSG_DONTWAIT))
+
+
+@behaviour
+def many_messages_for_one_or_a_time() -> None:
+    """MSG_WAITFORONE ends with what is there; a limit of time is looked at after each message."""
+    a, b = pair()
+    messages, texts = messages_of(b".....", b"......")
+    limit = ctypes.create_string_buffer(struct.pack("ll", 0, 10_000_000), 16)
+    for flags, time_limit in ((MSG_WAITFORONE, None), (0, limit)):
+        reader, got = asleep(c, "recvmmsg", b.fileno(), messages, 2, flags, time_limit)
+        a.sendall(b"first")
+        reader.join(SOON)
+        say(got, messages[0].length, texts[0].raw)
+
+
+@behaviour
+def many_messages_into_a_full_socket() -> None:
+    a, b = pair()
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
+    messages, _ = messages_of(b"first", bytes(4 << 20), b"third")
+    say(c("sendmmsg", a.fileno(), messages, 3, socket.MSG_DONTWAIT))
+    sent = [message.length for message in messages]
+    say(sent[0], 0 < sent[1] < 4 << 20, sent[2])
+    count = fill(a)
+    say(c("sendmmsg", a.fileno(), messages, 3, socket.MSG_DONTWAIT))
+    say(exactly(b, 5 + sent[1] + count) == b"first" + bytes(sent[1]) + b"f" * count)
 
 
 @behaviour

@@ -33,7 +33,7 @@ TCP_ZEROCOPY_RECEIVE, TCP_REPAIR_QUEUE, TCP_MD5SIG = 35, 20, 14
 TCP_QUEUE_SEQ, TCP_REPAIR_OPTIONS, TCP_TIMESTAMP, TCP_REPAIR_WINDOW = 21, 22, 24, 29
 SOL_TLS, TLS_TX, TLS_RX = 282, 1, 2
 TCP_REPAIR, TCP_ULP, TCP_SAVE_SYN, TCP_SAVED_SYN, TCP_INQ, TCP_FASTOPEN_CONNECT = 19, 31, 27, 28, 36, 30
-MSG_ZEROCOPY = 0x4000000
+MSG_ZEROCOPY, MSG_WAITFORONE = 0x4000000, 0x10000
 SIOCOUTQ, SIOCOUTQNSD, SIOCATMARK, FIOASYNC = 0x5411, 0x894B, 0x8905, 0x5452
 F_SETSIG = 10
 CLONE_NEWNET = 0x40000000
@@ -177,6 +177,21 @@ def pair(
     passive = keep(listener.accept()[0])
     warm(active, passive)
     return active, passive
+
+
+def moving(step: Callable[[socket.socket, socket.socket], object]) -> set[object]:
+    """Do a step, there and back, while a fresh connection moves to the ring; return what it returned."""
+    listener = listen()
+    a = connect(listener)
+    b = keep(listener.accept()[0])
+    end = time.monotonic() + 2 * SOON
+    results = set()
+    while True:
+        for _ in range(20):
+            results |= {step(a, b), step(b, a)}
+        if now.way != "ring" or on_ring(b):
+            return results
+        assert time.monotonic() < end, "the connection does not move to the ring"
 
 
 def queued(sock: socket.socket, request: int = termios.FIONREAD) -> int:

@@ -15,15 +15,19 @@ from tools import (
     arrived,
     behaviour,
     connect,
+    exactly,
+    fresh,
     keep,
     libc,
     listen,
     outcome,
     pair,
     pattern,
+    place,
     say,
     to_end,
     warm,
+    with_ipv4,
 )
 
 # linux/io_uring.h
@@ -32,6 +36,8 @@ REGISTER_PBUF_RING = 22
 OFF_SQ_RING, OFF_CQ_RING, OFF_SQES = 0, 0x8000000, 0x10000000
 ENTER_GETEVENTS, ENTER_SQ_WAKEUP, SETUP_SQPOLL = 1, 2, 2
 POLL_ADD, SENDMSG, RECVMSG, ACCEPT, ASYNC_CANCEL = 6, 9, 10, 13, 14
+LINK_TIMEOUT, CONNECT, SHUTDOWN = 15, 16, 34
+POLL_FIRST = 1 << 0  # of send and receive
 READ, WRITE, SEND, RECV, SPLICE, PROVIDE_BUFFERS, SEND_ZC, SENDMSG_ZC = 22, 23, 26, 27, 30, 31, 47, 48
 LINK, ASYNC, BUFFER_SELECT = 1 << 2, 1 << 4, 1 << 5
 MULTISHOT = {POLL_ADD: 0, RECV: 1 << 1, RECVMSG: 1 << 1, ACCEPT: 1 << 0}
@@ -429,6 +435,52 @@ def uring_cancelled() -> None:
         a.sendall(b"kept")
         arrived(b, 4)
         say(b.recv(10))
+
+
+@behaviour
+def uring_only_for_a_time() -> None:
+    a, b = pair()
+    memory = ctypes.create_string_buffer(5)
+    with Uring() as ring:
+        for first, nanoseconds, sent in ((1, 50_000_000, b""), (3, 900_000_000, b"there")):
+            a.sendall(sent)
+            ring.ask(first, RECV, b.fileno(), memory, flags=LINK)
+            ring.ask(first + 1, LINK_TIMEOUT, -1, text(struct.pack("qq", 0, nanoseconds)), 1)
+            tell(ring.answers(2))
+    say(memory.raw)
+
+
+@behaviour
+def uring_waits_before_it_tries() -> None:
+    a, b = pair()
+    memory = ctypes.create_string_buffer(5)
+    with Uring() as ring:
+        for sent_before in (True, False):
+            if sent_before:
+                a.sendall(b"there")
+                arrived(b, 5)
+            ring.ask(1, RECV, b.fileno(), memory, priority=POLL_FIRST)
+            if not sent_before:
+                tell(ring.answers(1, 0.1))
+                ring.ask(2, SEND, a.fileno(), text(b"again"), priority=POLL_FIRST)
+            tell(ring.answers(1 if sent_before else 2))
+            say(memory.raw)
+
+
+@behaviour
+@with_ipv4
+def uring_connect_and_shutdown() -> None:
+    listener, a = listen(), fresh()
+    host, port = place(listener)
+    address = struct.pack("=H", socket.AF_INET) + struct.pack("!H4s8x", port, socket.inet_aton(host))
+    with Uring() as ring:
+        ring.ask(1, CONNECT, a.fileno(), text(address), 0, offset=len(address))
+        tell(ring.answers(1))
+        b = keep(listener.accept()[0])
+        warm(a, b)
+        ring.ask(2, SHUTDOWN, a.fileno(), 0, socket.SHUT_WR)
+        tell(ring.answers(1))
+        say(b.recv(1), b.send(b"and on"), exactly(a, 6))
 
 
 @behaviour

@@ -33,6 +33,7 @@ from tools import (
     later,
     listen,
     mask,
+    moving,
     names,
     outcome,
     pair,
@@ -160,6 +161,23 @@ def epoll_edge() -> None:
 
 
 @behaviour
+def epoll_edge_and_it_moves_to_the_ring() -> None:
+    """No arrival goes untold meanwhile."""
+    edges: dict[int, select.epoll] = {}
+
+    def step(one: socket.socket, other: socket.socket) -> str:
+        epoll = edges.get(other.fileno())
+        if not epoll:
+            epoll = edges[other.fileno()] = select.epoll()
+            epoll.register(other, select.EPOLLIN | select.EPOLLET)
+        one.sendall(b"there")
+        told = [names(bits) for _, bits in epoll.poll(SOON)]
+        return f"{told} {exactly(other, 5)!r} {len(epoll.poll(0))}"
+
+    say(moving(step))
+
+
+@behaviour
 def epoll_edge_writing() -> None:
     a, b = pair()
     time.sleep(NEVER)  # for acknowledgements
@@ -276,6 +294,19 @@ def signal_driven() -> None:
         say(b.recv(3))
         a.close()
         say_signal()
+
+
+@behaviour
+def signal_driven_and_it_moves_to_the_ring() -> None:
+    """No arrival goes untold meanwhile."""
+
+    def step(one: socket.socket, other: socket.socket) -> bool:
+        with signalled(other):
+            one.sendall(b"there")
+            told = signal.sigtimedwait([IO_SIGNAL], SOON) is not None
+            return told and exactly(other, 5) == b"there"
+
+    say(moving(step))
 
 
 @behaviour
