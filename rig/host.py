@@ -2,11 +2,18 @@
 
 import os
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 
 from rig.errors import RigError
+from rig.paths import cache
 from rig.progress import Step
+
+# apt-get update touches this, even where it finds no list changed.
+UPDATED = Path("/var/lib/apt/lists/partial")
 
 # What `rig up`, the build of the tree's own sources and the tests run on the host.
 HOST_PACKAGES = (
@@ -62,6 +69,17 @@ def missing_packages(packages: Sequence[str] = HOST_PACKAGES) -> list[str]:
     return [package for package in packages if package not in installed]
 
 
+@contextmanager
+def apt_alone() -> Iterator[None]:
+    """Keep other commands of the rig and the tests from running apt-get at the same time.
+
+    apt-get fails where it finds another at work: it waits for dpkg's lock only, if asked to.
+    """
+    with open(cache() / ".apt.lock", "w") as lock:
+        flock(lock, LOCK_EX)
+        yield
+
+
 def need_packages(packages: Sequence[str] = HOST_PACKAGES) -> None:
     """Make sure `packages` are installed: install them as root, else RigError naming them."""
     missing = missing_packages(packages)
@@ -71,9 +89,20 @@ def need_packages(packages: Sequence[str] = HOST_PACKAGES) -> None:
         raise RigError(f"missing packages; as root: apt-get install {' '.join(missing)}")
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     install = ["apt-get", "install", "-y", "--no-install-recommends", *missing]
-    with Step(f"installing {' '.join(missing)}"):
+    with apt_alone(), Step(f"installing {' '.join(missing)}"):
         try:
             run(install, env=env)
         except RigError:  # package lists may be absent or old
             run(["apt-get", "update"], env=env)
             run(install, env=env)
+
+
+def update_packages(older_than: float = 0.0) -> bool:
+    """Read the package lists anew if the last time was more than `older_than` seconds ago; return whether."""
+    with apt_alone():
+        # Looked at under the lock: who waited for it finds them new.
+        if UPDATED.exists() and time.time() - UPDATED.stat().st_mtime < older_than:
+            return False
+        with Step("reading the package lists anew"):
+            run(["apt-get", "update"])
+    return True

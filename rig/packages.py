@@ -5,12 +5,11 @@ import os
 import re
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from rig.errors import RigError
-from rig.host import run
+from rig.host import run, update_packages
 from rig.paths import BUILD
 from rig.paths import cache as cache_dir
 from rig.progress import Step
@@ -52,7 +51,7 @@ def look_up(names: Iterable[str]) -> None:
     wanted = [name for name in names if name not in _known]
     for update in (False, True):
         if update and wanted and os.geteuid() == 0:
-            run(["apt-get", "update"])
+            update_packages()
         if not wanted:
             return
         done = subprocess.run(
@@ -75,12 +74,8 @@ def refresh(older_than: float = 3600.0) -> None:
 
     What is in an old list may be gone from where it is downloaded.
     """
-    lists = Path("/var/lib/apt/lists")
-    if os.geteuid() != 0 or (lists.exists() and time.time() - lists.stat().st_mtime < older_than):
-        return
-    with Step("reading the package lists anew"):
-        run(["apt-get", "update"])
-    _known.clear()
+    if os.geteuid() == 0 and update_packages(older_than):
+        _known.clear()
 
 
 def sources() -> str:
