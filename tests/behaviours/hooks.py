@@ -14,14 +14,18 @@ from tools import (
     SO_ATTACH_BPF,
     back_and_forth,
     behaviour,
+    connect,
     exactly,
     fresh,
     in_a_child,
     keep,
     libc,
     listen,
+    now,
     outcome,
     pair,
+    passes,
+    pattern,
     place,
     say,
     to_end,
@@ -31,8 +35,8 @@ from tools import (
 
 # linux/bpf.h
 BPF = 321
-MAP_CREATE, MAP_LOOKUP_ELEM, PROG_LOAD, PROG_ATTACH, PROG_DETACH = 0, 1, 5, 8, 9
-ARRAY = 2
+MAP_CREATE, MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM, PROG_LOAD, PROG_ATTACH, PROG_DETACH = 0, 1, 2, 5, 8, 9
+ARRAY, SOCKMAP = 2, 15
 SOCKET_FILTER, CGROUP_SKB, SOCK_OPS, SOCK_ADDR, SOCKOPT = 1, 8, 13, 18, 25  # types of programs
 EGRESS, ON_SOCK_OPS, CONNECT4, GETSOCKOPT, SETSOCKOPT = 1, 3, 10, 21, 22  # where they are attached
 STATE_CHANGES = 4  # flag: call for changes of the state, too
@@ -181,6 +185,54 @@ def sock_ops() -> None:
     # Established at either end, and the states. Others are asked for the time-outs of packets.
     say(seen[4], seen[5], seen[10])
     os.close(calls)
+
+
+@behaviour
+def sock_ops_puts_it_into_a_sockmap() -> None:
+    """As proxies in the kernel do when a connection is established, at either end, taken or not."""
+    sockets = bpf(MAP_CREATE, struct.pack("IIII", SOCKMAP, 4, 4, OPERATIONS))
+    put = (
+        instruction(0x61, 0x12)  # r2 = op
+        + instruction(0x25, 2, 8, 5)
+        + instruction(0xA5, 2, 7, 4)  # 4 or 5: established, the active or the passive end
+        + instruction(0x63, 0x2A, -4)
+        + instruction(0x18, 0x12, 0, sockets)  # r2 = map
+        + instruction(0)
+        + instruction(0xBF, 0xA3)
+        + instruction(0x07, 3, 0, -4)  # r3 = address of op
+        + instruction(0xB7, 4)
+        + instruction(0x85, 0, 0, 53)  # bpf_sock_map_update
+        + result(1)
+    )
+    with attached(SOCK_OPS, ON_SOCK_OPS, put):
+        listener = listen()
+        a = connect(listener)
+        b = keep(listener.accept()[0])
+        back_and_forth(a, b)
+        say(passes(a, b, pattern(1_000_000)), passes(b, a, pattern(1_000_000)))
+        a.shutdown(socket.SHUT_WR)
+        say(to_end(b))
+        b.close()
+        say(to_end(a))
+    os.close(sockets)
+
+
+@behaviour
+def put_into_a_sockmap_in_use() -> None:
+    """Whether it is taken or not: see what differs."""
+    sockets = bpf(MAP_CREATE, struct.pack("IIII", SOCKMAP, 4, 4, OPERATIONS))
+    a, b = pair()
+    for number, sock in enumerate((a, b)):
+        key = ctypes.create_string_buffer(struct.pack("I", number), 4)
+        value = ctypes.create_string_buffer(struct.pack("I", sock.fileno()), 4)
+        addresses = ctypes.addressof(key), ctypes.addressof(value)
+        taken = outcome(bpf, MAP_UPDATE_ELEM, struct.pack("IxxxxQQQ", sockets, *addresses, 0))
+        assert taken == {"tcp": 0, "ring": "ENOTSUP"}.get(now.way, taken), taken
+        back_and_forth(a, b)
+    say(passes(a, b, pattern(1_000_000)), passes(b, a, pattern(1_000_000)))
+    a.close()
+    say(to_end(b))
+    os.close(sockets)
 
 
 @behaviour

@@ -52,6 +52,7 @@ LEAVES = {
     "repaired_in_another_socket": "ring, repair",
     "reset_before_accept": "not held",
     "reset_by_a_firewall": "not held",
+    "sock_ops_puts_it_into_a_sockmap": "not held",
     "strange_flags": "ring, timestamping",
     "time_stamps": "ring, timestamping",
     "time_stamps_from_the_first_byte": "ring, timestamping",
