@@ -14,6 +14,11 @@
 #error "xway supports Linux 6.1 to 6.12"
 #endif
 
+/* sock_rps_record_flow(): until then in net/sock.h */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
+#include <net/rps.h>
+#endif
+
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
 #define xway_assign_str(dst, src) __assign_str(dst)
 #else

@@ -55,6 +55,7 @@ u32 xway_rx_unread(struct xway_conn *conn, const struct sock *sk);
 
 /* send.c */
 int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size);
+int xway_sock_sendmsg(struct socket *sock, struct msghdr *msg, size_t size);
 bool xway_stream_memory_free(const struct sock *sk, int wake);
 
 /* sockopt.c */

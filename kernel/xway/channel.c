@@ -154,7 +154,7 @@ void xway_chan_flag(struct xway_conn *conn, u32 flag)
 	spin_unlock_bh(&conn->lock);
 	/* The flag before what is looked at: for xway_link_bell() below that is
 	 * whether the last post was taken, pairs with bell_run() at the peer;
-	 * for who sets NO_READER it is prod, pairs with tx_publish().
+	 * for who sets NO_READER it is prod, pairs with xway_tx_publish().
 	 */
 	virt_mb();
 	if (!(was & flag))

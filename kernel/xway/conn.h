@@ -259,8 +259,6 @@ bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk);
 void xway_tx_to_tcp(struct xway_conn *conn, struct sock *sk);
 void xway_tx_drop(struct xway_conn *conn);
 int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg);
-bool xway_tx_put_all(struct xway_conn *conn, struct sock *sk,
-		     struct msghdr *msg, u32 len);
 u32 xway_tx_look(struct xway_conn *conn, const struct sock *sk);
 u32 xway_tx_backlog(struct xway_conn *conn, const struct sock *sk);
 bool xway_tx_writeable(struct xway_conn *conn, const struct sock *sk);

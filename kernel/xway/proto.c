@@ -151,7 +151,7 @@ static void rx_refuse(struct xway_conn *conn, int why)
 	/* Pairs with chan_flag_open(): one sees the other. */
 	smp_mb__after_atomic();
 	rcu_read_lock();
-	/* Its barrier pairs with the writer's in tx_publish(). */
+	/* Its barrier pairs with the writer's in xway_tx_publish(). */
 	if (rcu_access_pointer(conn->peer))
 		xway_chan_flag(conn, XWAY_CHAN_NO_READER);
 	rcu_read_unlock();
@@ -278,6 +278,7 @@ static int ops_fill(int f, int family)
 	sock_release(sock);
 	ops[f] = *base_ops[f];
 	xway_ops_compat(&ops[f]);
+	ops[f].sendmsg = xway_sock_sendmsg;
 	ops[f].mmap = xway_mmap;
 	ops[f].peek_len = xway_peek_len;
 	ops[f].read_sock = xway_read_sock;

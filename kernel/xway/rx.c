@@ -68,7 +68,7 @@ u32 xway_rx_avail(struct xway_conn *conn)
 		rcu_read_lock();
 		peer = rcu_dereference(conn->peer);
 		if (peer) {
-			/* Bytes after it: pairs with tx_publish(). */
+			/* Bytes after it: pairs with xway_tx_publish(). */
 			rx->prod = virt_load_acquire(&peer->prod);
 		}
 		rcu_read_unlock();
@@ -159,7 +159,7 @@ static u32 rx_copy(const struct xway_rx *rx, struct msghdr *msg, u32 idx,
 	if (flags & MSG_TRUNC)
 		return *len;
 	pagefault_disable();
-	got = copy_to_iter(at, *len, &msg->msg_iter);
+	got = _copy_to_iter(at, *len, &msg->msg_iter);	/* as xway_tx_copy() */
 	pagefault_enable();
 	return got;
 }
@@ -284,7 +284,7 @@ bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp)
 		ring = !before(READ_ONCE(tp->copied_seq),
 			       READ_ONCE(mark[(gen + 1) & 1].seq));
 	if (peer)
-		/* As in xway_rx_avail(): pairs with tx_publish(). */
+		/* As in xway_rx_avail(): pairs with xway_tx_publish(). */
 		prod = virt_load_acquire(&peer->prod);
 	rcu_read_unlock();
 	if (ring && prod != cons)

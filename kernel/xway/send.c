@@ -8,6 +8,7 @@
 #include "channel.h"
 #include "conn.h"
 #include "switch.h"
+#include "tx.h"
 
 /* While a channel may come, TCP gets a long send() in pieces of this size. */
 #define TCP_PIECE 65536
@@ -30,15 +31,10 @@ bool xway_stream_memory_free(const struct sock *sk, int wake)
 }
 
 /* What the ring does not carry, this connection carries by TCP from now on. */
-static enum xway_reason tx_refusal(const struct xway_conn *conn,
-				   const struct sock *sk,
-				   const struct msghdr *msg)
+static __always_inline enum xway_reason
+tx_refusal(const struct xway_conn *conn, const struct sock *sk,
+	   const struct msghdr *msg)
 {
-	if (msg->msg_flags & MSG_OOB)
-		return XWAY_R_OOB;
-	if ((msg->msg_flags & MSG_ZEROCOPY) && !msg->msg_ubuf &&
-	    sock_flag(sk, SOCK_ZEROCOPY))
-		return XWAY_R_ZEROCOPY;
 	if (msg->msg_controllen || READ_ONCE(sk->sk_tsflags))
 		return XWAY_R_TIMESTAMP;
 	if (tcp_sk(sk)->repair)
@@ -49,6 +45,17 @@ static enum xway_reason tx_refusal(const struct xway_conn *conn,
 	/* What the peer answers must come by TCP. */
 	if (xway_conn_taken(conn, sk))
 		return XWAY_R_KERNEL;
+	return XWAY_R_NONE;
+}
+
+static enum xway_reason tx_refusal_by_flags(const struct sock *sk,
+					    const struct msghdr *msg)
+{
+	if (msg->msg_flags & MSG_OOB)
+		return XWAY_R_OOB;
+	if ((msg->msg_flags & MSG_ZEROCOPY) && !msg->msg_ubuf &&
+	    sock_flag(sk, SOCK_ZEROCOPY))
+		return XWAY_R_ZEROCOPY;
 	return XWAY_R_NONE;
 }
 
@@ -105,7 +112,8 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 {
 	long timeo = sock_sndtimeo(sk, msg->msg_flags & MSG_DONTWAIT);
 	unsigned int flags = msg->msg_flags;
-	enum xway_reason why = tx_refusal(conn, sk, msg);
+	enum xway_reason why = tx_refusal_by_flags(sk, msg) ?:
+			       tx_refusal(conn, sk, msg);
 	int copied = 0, ret;
 
 	if (unlikely(why != XWAY_R_NONE)) {
@@ -182,37 +190,49 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 	return copied;
 }
 
+/* Copy a short message into the ring. Return: false, and @msg as it was, if its
+ * memory is not there, or the peer has closed its socket.
+ */
+static __always_inline bool put_short(struct xway_conn *conn,
+				      struct msghdr *msg, u32 len)
+{
+	u32 got;
+
+	pagefault_disable();
+	got = xway_tx_copy(&conn->tx, msg, len);
+	pagefault_enable();
+	if (unlikely(got < len)) {
+		iov_iter_revert(&msg->msg_iter, got);
+		return false;
+	}
+	return xway_tx_publish(conn, msg, len);
+}
+
 /*
  * Most messages are short and find the ring in use and room in it. For them the
  * socket's spinlock does: nobody is its owner, and none can become it, so the
  * connection stays. Return: false, with nothing done, if anything is otherwise.
  */
-static bool send_short(struct sock *sk, struct msghdr *msg, size_t size)
+static bool send_short(struct sock *sk, struct msghdr *msg, u32 len)
 {
-	const unsigned int plain = MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE;
 	struct xway_conn *conn;
 	bool done;
 
-	if (size - 1 >= SHORT_MAX || (msg->msg_flags & ~plain))
-		return false;
 	spin_lock_bh(&sk->sk_lock.slock);
 	conn = xway_switch_conn_rcu(sk);
 	done = conn && !sock_owned_by_user_nocheck(sk) &&
 	       (conn->tx.gen & 1) && !tx_ended(sk) &&
 	       tx_refusal(conn, sk, msg) == XWAY_R_NONE &&
-	       xway_tx_put_all(conn, sk, msg, size);
+	       xway_tx_room(&conn->tx, sk) >= len && put_short(conn, msg, len);
 	spin_unlock_bh(&sk->sk_lock.slock);
 	return done;
 }
 
 int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 {
-	struct xway_conn *conn;
+	struct xway_conn *conn = xway_switch_conn(sk);
 	int ret;
 
-	if (likely(send_short(sk, msg, size)))
-		return size;
-	conn = xway_switch_conn(sk);
 	if (!conn) {
 		if (!(msg->msg_flags & MSG_DONTWAIT) && xway_restart(msg))
 			return -ERESTARTSYS;
@@ -234,4 +254,25 @@ int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 	xway_conn_want(conn);
 	xway_conn_put(conn);
 	return ret;
+}
+
+/**
+ * xway_sock_sendmsg() - sendmsg of the struct socket
+ * @sock: its socket is held, or was a moment ago
+ * @msg: the message
+ * @size: its bytes
+ *
+ * Stands before inet_sendmsg(), so that a short message need not go through it.
+ */
+int xway_sock_sendmsg(struct socket *sock, struct msghdr *msg, size_t size)
+{
+	const unsigned int plain = MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE;
+	struct sock *sk = sock->sk;
+
+	if (likely(size - 1 < SHORT_MAX && !(msg->msg_flags & ~plain) &&
+		   send_short(sk, msg, size)))
+		return size;
+	/* As inet_send_prepare(). What is held is bound. */
+	sock_rps_record_flow(sk);
+	return xway_sendmsg(sk, msg, size);
 }

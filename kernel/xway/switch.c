@@ -39,30 +39,10 @@ static void ulp_release(struct sock *sk);
  * Not registered: users cannot name it, and it only marks who owns the socket.
  * No owner: every connection holds the module itself.
  */
-static struct tcp_ulp_ops xway_ulp = {
+struct tcp_ulp_ops xway_ulp = {
 	.name = "xway",
 	.release = ulp_release,
 };
-
-/**
- * xway_switch_conn_rcu() - the connection of a socket
- * @sk: a socket, or one that was ours a moment ago
- *
- * Context: RCU read-side section, in which the result stays valid; or the
- * socket's lock.
- */
-struct xway_conn *xway_switch_conn_rcu(const struct sock *sk)
-{
-	const struct inet_connection_sock *icsk = inet_csk(sk);
-	struct xway_conn *conn =
-		READ_ONCE(*(void *__force *)&icsk->icsk_ulp_data);
-
-	/* Data before owner: a new owner's data is never taken for ours,
-	 * because the slot is emptied owner first.
-	 */
-	smp_rmb();
-	return READ_ONCE(icsk->icsk_ulp_ops) == &xway_ulp ? conn : NULL;
-}
 
 /* The same with a reference, or NULL. Any context. */
 struct xway_conn *xway_switch_conn(const struct sock *sk)

@@ -2,9 +2,8 @@
 #ifndef _XWAY_SWITCH_H
 #define _XWAY_SWITCH_H
 
-#include <linux/types.h>
+#include <net/tcp.h>
 
-struct sock;
 struct xway_conn;
 struct xway_tuple;
 
@@ -19,6 +18,28 @@ void xway_switch_tuple(const struct sock *sk, bool active,
 struct xway_conn *xway_switch_conn(const struct sock *sk);
 struct xway_conn *xway_switch_again(struct xway_conn *conn,
 				    const struct sock *sk);
-struct xway_conn *xway_switch_conn_rcu(const struct sock *sk);
+
+extern struct tcp_ulp_ops xway_ulp;
+
+/**
+ * xway_switch_conn_rcu() - the connection of a socket
+ * @sk: a socket, or one that was ours a moment ago
+ *
+ * Context: RCU read-side section, in which the result stays valid; or the
+ * socket's lock.
+ */
+static inline struct xway_conn *
+xway_switch_conn_rcu(const struct sock *sk)
+{
+	const struct inet_connection_sock *icsk = inet_csk(sk);
+	struct xway_conn *conn =
+		READ_ONCE(*(void *__force *)&icsk->icsk_ulp_data);
+
+	/* Data before owner: a new owner's data is never taken for ours,
+	 * because the slot is emptied owner first.
+	 */
+	smp_rmb();
+	return READ_ONCE(icsk->icsk_ulp_ops) == &xway_ulp ? conn : NULL;
+}
 
 #endif /* _XWAY_SWITCH_H */

@@ -14,6 +14,7 @@
 #include "link.h"
 #include "size.h"
 #include "trace.h"
+#include "tx.h"
 
 /* Publish at least this often, so that the reader works beside the writer. */
 #define TX_STRETCH 16384u
@@ -186,33 +187,6 @@ static u32 tx_used(struct xway_conn *conn)
 	return ret;
 }
 
-/*
- * Bytes that may be in the ring. A program that has set SO_SNDBUF wants no more
- * under way than that, and what the peer has offered to keep.
- */
-static u32 tx_window(const struct xway_tx *tx, const struct sock *sk)
-{
-	u32 window = READ_ONCE(tx->window);
-
-	if (likely(!(sk->sk_userlocks & SOCK_SNDBUF_LOCK)))
-		return window;
-	return min(window, (u32)READ_ONCE(sk->sk_sndbuf) / 2 +
-			   READ_ONCE(tcp_sk(sk)->max_window));
-}
-
-/* Bytes that fit, as far as is known without asking the peer's index. */
-static u32 tx_known_room(const struct xway_tx *tx, const struct sock *sk)
-{
-	u32 used = tx->prod - tx->cons, window = tx_window(tx, sk);
-	u32 unsent = tcp_notsent_lowat(tcp_sk(sk));
-
-	/* TCP_NOTSENT_LOWAT bounds what xway_tx_backlog() counts. */
-	if (unsent < window / 2)
-		window = window / 2 + unsent;
-	/* There may be more in it than one may put there now. */
-	return used < window ? window - used : 0;
-}
-
 /**
  * xway_tx_look() - learn how far the reader is
  * @conn: connection whose sending direction is on the ring
@@ -223,61 +197,7 @@ static u32 tx_known_room(const struct xway_tx *tx, const struct sock *sk)
 u32 xway_tx_look(struct xway_conn *conn, const struct sock *sk)
 {
 	conn->tx.cons = conn->tx.prod - tx_used(conn);
-	return tx_known_room(&conn->tx, sk);
-}
-
-/* Copy into free room what nobody sees yet. Return: bytes copied. */
-static u32 tx_copy(const struct xway_tx *tx, struct msghdr *msg, u32 len)
-{
-	u32 done = 0;
-
-	while (done < len) {
-		u32 n = len - done;
-		void *at = xway_ring_at(tx->pages, tx->prod + done, tx->size,
-					&n);
-		u32 got = copy_from_iter(at, n, &msg->msg_iter);
-
-		done += got;
-		if (got < n)
-			break;
-	}
-	return done;
-}
-
-/* Let the peer see @len more bytes. Return: @len, or -EPIPE, @msg as it was. */
-static int tx_publish(struct xway_conn *conn, struct msghdr *msg, u32 len)
-{
-	const struct xway_chan_shm *peer;
-	struct xway_tx *tx = &conn->tx;
-	u32 old = tx->prod;
-	bool gone = true;
-
-	rcu_read_lock();
-	peer = rcu_dereference(conn->peer);
-	/* A peer that is shut, but not closed, must not see what it refuses. */
-	if (peer && !(READ_ONCE(peer->flags) & XWAY_CHAN_NO_READER)) {
-		bool ring;
-
-		/* Before the peer can see it: softirq compares it with cons. */
-		WRITE_ONCE(tx->prod, old + len);
-		ring = xway_ring_publish(&conn->own->prod, old + len, old,
-					 &peer->want_data);
-		/* The reader's close sets the flag and then looks at prod; we
-		 * stored prod and now look at the flag. One sees the other: it
-		 * resets, or these bytes go by TCP and earn a reset there.
-		 */
-		gone = READ_ONCE(peer->flags) & XWAY_CHAN_NO_READER;
-		if (ring && !gone)
-			xway_link_bell(conn->link, conn->peer_id,
-				       &conn->bell_last);
-	}
-	rcu_read_unlock();
-	if (gone) {
-		iov_iter_revert(&msg->msg_iter, len);
-		return -EPIPE;
-	}
-	tx->ring_bytes += len;
-	return len;
+	return xway_tx_room(&conn->tx, sk);
 }
 
 /**
@@ -293,10 +213,11 @@ int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
 {
 	struct xway_tx *tx = &conn->tx;
 	u32 room, len;
+	bool seen;
 
 	sock_owned_by_me(sk);
 	len = min_t(size_t, TX_STRETCH, msg_data_left(msg));
-	room = tx_known_room(tx, sk);
+	room = xway_tx_room(tx, sk);
 	if (room < len) {
 		/* Nowhere else: who asks to be woken must go by the same. */
 		WRITE_ONCE(tx->window, xway_size_window(conn));
@@ -305,36 +226,13 @@ int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
 	if (!room)
 		return tx_reader_gone(conn) ||
 		       test_bit(XWAY_F_BAD, &conn->flags) ? -EPIPE : -EAGAIN;
-	len = tx_copy(tx, msg, min(len, room));
-	return len ? tx_publish(conn, msg, len) : -EFAULT;
-}
-
-/**
- * xway_tx_put_all() - copy a short message into the ring, or nothing
- * @conn: connection whose sending direction is on the ring
- * @sk: its socket, the spinlock of which is held
- * @msg: the message; the iterator advances if it was put
- * @len: its bytes
- *
- * Return: false, with nothing taken from @msg, if it does not fit, or the user's
- * memory is not there, or the peer has closed its socket.
- */
-bool xway_tx_put_all(struct xway_conn *conn, struct sock *sk,
-		     struct msghdr *msg, u32 len)
-{
-	u32 got;
-
-	lockdep_assert_held(&sk->sk_lock.slock);
-	if (tx_known_room(&conn->tx, sk) < len)
-		return false;
-	pagefault_disable();
-	got = tx_copy(&conn->tx, msg, len);
-	pagefault_enable();
-	if (got < len) {
-		iov_iter_revert(&msg->msg_iter, got);
-		return false;
-	}
-	return tx_publish(conn, msg, len) > 0;
+	len = xway_tx_copy(tx, msg, min(len, room));
+	if (!len)
+		return -EFAULT;
+	rcu_read_lock();
+	seen = xway_tx_publish(conn, msg, len);
+	rcu_read_unlock();
+	return seen ? len : -EPIPE;
 }
 
 /**
@@ -354,7 +252,7 @@ u32 xway_tx_backlog(struct xway_conn *conn, const struct sock *sk)
 	 */
 	if (tx_reader_gone(conn))
 		return 0;
-	half = tx_window(&conn->tx, sk) / 2;
+	half = xway_tx_window(&conn->tx, sk) / 2;
 	used = tx_used(conn);
 	return used > half && !tx_reader_gone(conn) ? used - half : 0;
 }
@@ -375,7 +273,7 @@ static bool tx_half_free(struct xway_conn *conn, u32 window)
  */
 bool xway_tx_writeable(struct xway_conn *conn, const struct sock *sk)
 {
-	u32 prod, window = tx_window(&conn->tx, sk);
+	u32 prod, window = xway_tx_window(&conn->tx, sk);
 
 	if (tx_half_free(conn, window))
 		return true;
@@ -437,7 +335,7 @@ bool xway_tx_stalled(struct xway_conn *conn, struct sock *sk,
 	    (sk->sk_shutdown & SEND_SHUTDOWN) ||
 	    (!sk->sk_write_pending &&
 	     !test_bit(SOCK_NOSPACE, &sk->sk_socket->flags)) ||
-	    tx_half_free(conn, tx_window(tx, sk))) {
+	    tx_half_free(conn, xway_tx_window(tx, sk))) {
 		tx->limited = false;
 		return false;
 	}
