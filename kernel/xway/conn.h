@@ -58,6 +58,8 @@ struct xway_tuple {
  * @prod: own index
  * @cons: the peer's index as last read
  * @window: bytes that may be in the ring, at most @size
+ * @until: index up to which short messages may be put without asking anything
+ *	of this; @prod if there may be none, as on TCP
  * @full_in: the period when it was found full last, see size.c
  * @progress: what changes when the peer reads, since @progress_at
  * @limited: has xway_tx_stalled() seen it wait?
@@ -70,6 +72,7 @@ struct xway_tx {
 	u32 prod;
 	u32 cons;
 	u32 window;
+	u32 until;
 	unsigned long full_in;
 	u32 progress;
 	unsigned long progress_at;

@@ -190,6 +190,34 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 	return copied;
 }
 
+/*
+ * As xway_tx_copy(), but a message that is one buffer, as write() and send() have
+ * it, and does not cross a page's end, is copied at once: of a few bytes the way
+ * through _copy_from_iter() costs more than the bytes.
+ */
+static __always_inline u32 copy_short(const struct xway_tx *tx,
+				      struct msghdr *msg, u32 len)
+{
+	struct iov_iter *from = &msg->msg_iter;
+	const void __user *user;
+	u32 n = len;
+	void *at;
+
+	if (!iter_is_ubuf(from))
+		return xway_tx_copy(tx, msg, len);
+	at = xway_ring_at(tx->pages, tx->prod, tx->size, &n);
+	user = from->ubuf + from->iov_offset;
+	if (n != len || !access_ok(user, len))
+		return xway_tx_copy(tx, msg, len);
+	instrument_copy_from_user_before(at, user, len);
+	n = raw_copy_from_user(at, user, len);
+	instrument_copy_from_user_after(at, user, len, n);
+	n = len - n;
+	from->iov_offset += n;
+	from->count -= n;
+	return n;
+}
+
 /* Copy a short message into the ring. Return: false, and @msg as it was, if its
  * memory is not there, or the peer has closed its socket.
  */
@@ -199,7 +227,7 @@ static __always_inline bool put_short(struct xway_conn *conn,
 	u32 got;
 
 	pagefault_disable();
-	got = xway_tx_copy(&conn->tx, msg, len);
+	got = copy_short(&conn->tx, msg, len);
 	pagefault_enable();
 	if (unlikely(got < len)) {
 		iov_iter_revert(&msg->msg_iter, got);
@@ -221,9 +249,12 @@ static bool send_short(struct sock *sk, struct msghdr *msg, u32 len)
 	spin_lock_bh(&sk->sk_lock.slock);
 	conn = xway_switch_conn_rcu(sk);
 	done = conn && !sock_owned_by_user_nocheck(sk) &&
-	       (conn->tx.gen & 1) && !tx_ended(sk) &&
+	       conn->tx.until - conn->tx.prod >= len &&
+	       /* SO_SNDBUF may just have been set: nobody tells us. */
+	       (!(sk->sk_userlocks & SOCK_SNDBUF_LOCK) ||
+		xway_tx_room(&conn->tx, sk) >= len) && !tx_ended(sk) &&
 	       tx_refusal(conn, sk, msg) == XWAY_R_NONE &&
-	       xway_tx_room(&conn->tx, sk) >= len && put_short(conn, msg, len);
+	       put_short(conn, msg, len);
 	spin_unlock_bh(&sk->sk_lock.slock);
 	return done;
 }

@@ -122,6 +122,12 @@ int xway_setsockopt(struct sock *sk, int level, int optname, sockptr_t optval,
 	/* Who waits for room looks again, and how long it may wait. */
 	if (entered && level == SOL_TCP && optname == TCP_USER_TIMEOUT)
 		xway_conn_queue(entered);
+	/* The next message asks anew how much the ring may hold. */
+	if (entered && level == SOL_TCP && optname == TCP_NOTSENT_LOWAT) {
+		lock_sock(sk);
+		entered->tx.until = entered->tx.prod;
+		release_sock(sk);
+	}
 	leave(entered);
 	return ret;
 }

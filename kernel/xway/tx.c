@@ -29,6 +29,7 @@ static void tx_mark(struct xway_conn *conn, struct sock *sk)
 
 	WRITE_ONCE(own->mark[gen & 1].seq, tcp_sk(sk)->write_seq);
 	WRITE_ONCE(own->mark[gen & 1].idx, conn->tx.prod);
+	conn->tx.until = conn->tx.prod;
 	/* The mark before it, TCP's next byte after it: pairs with
 	 * xway_rx_update() and the read barrier in rx_once() at the peer.
 	 */
@@ -154,6 +155,7 @@ static bool tx_reader_gone(struct xway_conn *conn)
 void xway_tx_drop(struct xway_conn *conn)
 {
 	WRITE_ONCE(conn->tx.usable, false);
+	conn->tx.until = conn->tx.prod;
 	if (conn->tx.gen & 1)
 		WRITE_ONCE(conn->tx.gen, conn->tx.gen + 1);
 }
@@ -223,6 +225,7 @@ int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
 		WRITE_ONCE(tx->window, xway_size_window(conn));
 		room = xway_tx_look(conn, sk);
 	}
+	tx->until = tx->prod + room;
 	if (!room)
 		return tx_reader_gone(conn) ||
 		       test_bit(XWAY_F_BAD, &conn->flags) ? -EPIPE : -EAGAIN;
