@@ -1,70 +1,97 @@
-"""What a connection costs: connect(), its whole life, and many of them at once."""
+"""What a connection costs: the calls that make and end it, and many of them at once."""
 
 import json
 from collections.abc import Iterator
 
-from bench.micro import FIGURE, LOOPBACK, MODES, PORT, Micro
+from bench.micro import ELSEWHERE, FIGURE, LOOPBACK, MODES, Micro
 from bench.pair import XWAY, Pair
-from bench.results import ABSENT, CONNECT, LIFE, LOADED, MANY, UNEVEN, Results
+from bench.results import ABSENT, CALL, CALLS, LOADED, MANY, UNEVEN, Results
 from rig.errors import RigError
+from rig.guest import Guest
 
-ECHO_PORT = "7101"
+ECHO_PORT, SINK_PORT = "7101", "7102"
+
+
+def _run(pair: Pair, *words: str) -> dict[str, float]:
+    """Run xbench in g1 and return what it says."""
+    done = pair.client.run(["xbench", *words], timeout=120 * pair.slow)
+    line: dict[str, float] = json.loads(done.stdout)
+    return line
+
+
+def _calls(pair: Pair, host: str, connects: int, results: Results, mode: str, path: str) -> str:
+    """Time the calls of so many connections; return a line about it."""
+    line = _run(pair, "connect", host, ECHO_PORT, str(connects))
+    for place, call in enumerate(CALLS):
+        results.add_micro(mode, place, path, line[f"{call}_us"], None)
+    return ",  ".join(f"{call} {line[f'{call}_us']:.1f}" for call in CALLS)
 
 
 class Connections:
     """The measurements of one boot, between the two guests."""
 
-    def __init__(
-        self, pair: Pair, results: Results, *, connects: int, counts: dict[int, tuple[int, int]]
-    ) -> None:
-        """connects: how many connections are timed. counts: of streams at once: ms measured, and before."""
+    def __init__(self, pair: Pair, results: Results) -> None:
         self._pair = pair
         self._results = results
-        self._connects = connects
-        self._counts = counts
-        self._server = pair.server.start(["xbench", "echo", ECHO_PORT])
+        self._servers = [
+            pair.server.start(["xbench", what, port])
+            for what, port in (("echo", ECHO_PORT), ("sink", SINK_PORT))
+        ]
 
-    def _run(self, *words: str) -> dict[str, float]:
-        done = self._pair.client.run(["xbench", *words], timeout=60 * self._pair.slow)
-        line: dict[str, float] = json.loads(done.stdout)
-        return line
-
-    def round(self, path: str, most: int) -> Iterator[str]:
-        """Measure one way, at most so many streams at once; yield a line for each kind."""
+    def calls(self, path: str, connects: int) -> Iterator[str]:
+        """Time the calls that make and end connections, one way; yield a line."""
         self._pair.go(path)
-        host = self._pair.server.ip4
         try:
-            line = self._run("connect", host, ECHO_PORT, str(self._connects))
-            self._results.add_micro(CONNECT, 1, path, line["connect_us"], None)
-            self._results.add_micro(LIFE, 1, path, line["whole_us"], None)
-            yield f"{path:8} connect() {line['connect_us']:.1f} µs, its whole life {line['whole_us']:.1f} µs"
-            for count, times in self._counts.items():
-                if count > most:
-                    continue
-                before = self._pair.bytes()
-                line = self._run("many", host, PORT, str(count), *map(str, times))
-                client = self._pair.bytes()[0].since(before[0])
-                share = client.tx_ring / max(1, client.tx_ring + client.tx_tcp) if path == XWAY else None
-                self._results.add_micro(MANY, count, path, line["mbit"], share)
-                uneven = line["high"] / line["low"] if line["low"] else float("inf")
-                self._results.add_micro(UNEVEN, count, path, uneven, None)
-                yield f"{path:8} {count} streams {line['mbit']:.3g} Mbit/s, fastest/slowest {uneven:.2f}"
+            host = self._pair.server.ip4
+            yield f"{path:8} µs  {_calls(self._pair, host, connects, self._results, CALL, path)}"
         except RigError as error:
-            self._pair.problem(f"{path}, connections: {error}")
+            self._pair.problem(f"{path}, calls of a connection: {error}")
+
+    def many(self, path: str, count: int, ms: int, warm_ms: int) -> Iterator[str]:
+        """Measure so many streams at once, one way; yield a line."""
+        self._pair.go(path)
+        before = self._pair.bytes()
+        try:
+            words = ("many", self._pair.server.ip4, SINK_PORT, str(count), str(ms), str(warm_ms))
+            line = _run(self._pair, *words)
+        except RigError as error:
+            self._pair.problem(f"{path}, {count} streams: {error}")
+            return
+        client = self._pair.bytes()[0].since(before[0])
+        share = client.tx_ring / max(1, client.tx_ring + client.tx_tcp) if path == XWAY else None
+        uneven = line["high"] / line["low"] if line["low"] else float("inf")
+        self._results.add_micro(MANY, count, path, line["mbit"], share)
+        self._results.add_micro(UNEVEN, count, path, uneven, None)
+        yield f"{path:8} {count} streams {line['mbit']:.3g} Mbit/s, fastest/slowest {uneven:.2f}"
 
     def stop(self) -> None:
-        """End the server."""
-        self._server.kill()
+        """End the servers."""
+        for server in self._servers:
+            server.kill()
 
 
-def loopback(pair: Pair, results: Results, tests: Micro, sizes: tuple[int, ...]) -> Iterator[str]:
-    """Measure TCP inside g1 with the module loaded and without, by turns, at the end of everything."""
+def untouched(
+    pair: Pair, results: Results, tests: Micro, sizes: tuple[int, ...], dom0: Guest
+) -> Iterator[str]:
+    """Measure TCP that is none of XWAY's, inside g1 and from it to domain 0.
+
+    With the module loaded and without, by turns, at the end of everything.
+    """
+    echo = dom0.start(["xbench", "echo", ECHO_PORT])
+    serve = tests.serve_elsewhere(dom0)
     for number in range(6):
         path = (LOADED, ABSENT)[number % 2]
         command = "xway off; modprobe -r xway" if path == ABSENT else "modprobe xway && xway on"
         pair.client.run(command, timeout=60 * pair.slow)
-        for mode in MODES:
-            for size in sizes:
-                figure = float(tests.run(LOOPBACK, mode, size)[FIGURE[mode]])
-                results.add_micro(f"loopback-{mode}", size, path, figure, None)
-                yield f"{path:8} loopback {mode} of {size}: {figure:.4g}"
+        for what in (LOOPBACK, ELSEWHERE):
+            for mode in MODES:
+                words = []
+                for size in sizes:
+                    figure = float(tests.run(what, mode, size)[FIGURE[mode]])
+                    results.add_micro(f"{what}-{mode}", size, path, figure, None)
+                    words.append(f"{figure:.4g}")
+                yield f"{path:8} {what} {mode}: {',  '.join(words)}"
+        text = _calls(pair, dom0.ip4, 100, results, f"{ELSEWHERE}-{CALL}", path)
+        yield f"{path:8} {ELSEWHERE} µs  {text}"
+    echo.kill()
+    serve.kill()

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from bench.pair import NETFRONT, RING_SHARE, XWAY, Bytes, Pair
 from bench.results import Results, size_text
 from rig.errors import RigError
+from rig.guest import Background, Guest
 
-UNIX, LOOPBACK, VCHAN = "unix", "loopback", "libvchan"
-PATHS = (NETFRONT, XWAY, UNIX, LOOPBACK, VCHAN)
+UNIX, LOOPBACK, VCHAN, MEMCPY = "unix", "loopback", "libvchan", "memcpy"
+ELSEWHERE = "elsewhere"  # from g1 to domain 0
+SOCKETS = (NETFRONT, XWAY, UNIX, LOOPBACK)
+PATHS = (*SOCKETS, VCHAN, MEMCPY)
 STREAM, RR = "stream", "rr"
 MODES = (STREAM, RR)
 FIGURE = {STREAM: "mbit", RR: "us"}
@@ -71,7 +74,7 @@ class Micro:
             except RigError as error:
                 self._pair.problem(f"libvchan: {error}")
                 return
-        for mode in MODES:
+        for mode in (STREAM,) if path == MEMCPY else MODES:
             words = []
             for size in self._plan.sizes:
                 try:
@@ -120,7 +123,10 @@ class Micro:
         return self._xbench(path, self._plan.test(mode, size, times), times)
 
     def _xbench(self, path: str, words: list[str], times: int = 1) -> dict[str, str]:
-        place = ["tcp", self._pair.server.ip4, PORT] if path in (NETFRONT, XWAY) else [path]
+        place = [path]
+        if path in (NETFRONT, XWAY, ELSEWHERE):
+            to = self._pair.machine.dom0 if path == ELSEWHERE else self._pair.server
+            place = ["tcp", to.ip4, PORT]
         client, slow = self._pair.client, self._pair.slow * times
         with ThreadPoolExecutor(1) as pool:
             job = pool.submit(client.run, ["xbench", *place, *words], timeout=300 * slow)
@@ -165,6 +171,10 @@ class Micro:
         except RigError as error:
             self._pair.problem(f"libvchan: payload was not right: {error}")
         yield f"payload compared byte for byte over {', '.join(PATHS)}"
+
+    def serve_elsewhere(self, dom0: Guest) -> Background:
+        """Start a server in domain 0 and return it."""
+        return dom0.start(["xbench", "serve", PORT])
 
     def stop(self) -> None:
         """End the server."""

@@ -160,7 +160,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--path",
         action="append",
-        choices=micro.PATHS[:-1],
+        choices=micro.SOCKETS,
         help="default: netfront and xway; programs have only these",
     )
     parser.add_argument("--groups", action="store_true", help="show groups of functions instead")

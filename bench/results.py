@@ -8,23 +8,27 @@ from statistics import median
 from bench.pair import NETFRONT, XWAY
 
 # What is measured beside streams and request/response: see connections.py.
-CONNECT, LIFE, MANY, UNEVEN = "connect", "life", "many", "uneven"
+CALL, MANY, UNEVEN = "call", "many", "uneven"
+# The last is a whole connection: connect(), a byte each way, close().
+CALLS = ("socket", "bind", "listen", "connect", "accept", "close", "whole")
 LOADED, ABSENT = "loaded", "absent"
 
 # Tables: mode, title, what its rows are, and the paths that ours is compared with
 TABLES = (
     ("stream", "Stream, Mbit/s at the receiver", "message", (NETFRONT, "unix")),
     ("rr", "Request/response, µs one way", "message", (NETFRONT, "unix")),
-    (CONNECT, "connect(), µs", "", (NETFRONT,)),
-    (LIFE, "connect(), a byte each way, close(), µs", "", (NETFRONT,)),
+    (CALL, "Calls of a connection, and a whole one with a byte each way, µs", "call", (NETFRONT,)),
     (MANY, "Streams at once, Mbit/s together", "streams", (NETFRONT,)),
     (UNEVEN, "The fastest of them, in terms of the slowest", "streams", ()),
     ("loopback-stream", "TCP loopback with the module loaded and without, Mbit/s", "message", (ABSENT,)),
     ("loopback-rr", "TCP loopback with the module loaded and without, µs one way", "message", (ABSENT,)),
+    ("elsewhere-stream", "TCP to domain 0 with the module loaded and without, Mbit/s", "message", (ABSENT,)),
+    ("elsewhere-rr", "TCP to domain 0 with the module loaded and without, µs one way", "message", (ABSENT,)),
+    ("elsewhere-call", "Calls of a connection to domain 0, µs", "call", (ABSENT,)),
 )
 
 
-UNITS = {"stream": "Mbit/s", "loopback-stream": "Mbit/s", MANY: "Mbit/s", UNEVEN: "ratio", "rr": "µs one way"}
+UNITS = {MANY: "Mbit/s", UNEVEN: "ratio"}  # else by the last word of the mode
 
 
 def size_text(size: int) -> str:
@@ -45,6 +49,18 @@ def number(value: float) -> str:
     if abs(value) < 0.1:
         places = 3
     return f"{value:.{places}f}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def _unit(mode: str) -> str:
+    """Return the unit of a mode's figures."""
+    return UNITS.get(mode) or {"stream": "Mbit/s", "rr": "µs one way"}.get(mode.rpartition("-")[2], "µs")
+
+
+def _label(what: str, size: int) -> str:
+    """Return what a row of a table begins with."""
+    if what == "call":
+        return CALLS[size]
+    return str(size) if what == "streams" else size_text(size)
 
 
 def _json(value: float) -> float | None:
@@ -124,7 +140,7 @@ class Results:
         """Return it for JSON."""
         micro = []
         for (mode, size), series in sorted(self.micro.items()):
-            row: dict[str, object] = {"mode": mode, "size": size, "unit": UNITS.get(mode, "µs")}
+            row: dict[str, object] = {"mode": mode, "size": size, "unit": _unit(mode)}
             row["paths"] = {path: one.to_json() for path, one in series.items()}
             row["ratios"] = {
                 f"{XWAY}/{other}": round(ratio, 4)
@@ -152,7 +168,7 @@ class Results:
             ours = LOADED if LOADED in paths else XWAY
             rows = [[what, *paths, *(f"{ours}/{other}" for other in others), "by ring"]]
             for size, series in zip(self.sizes(mode), found, strict=True):
-                row = [str(size) if what == "streams" else size_text(size)]
+                row = [_label(what, size)]
                 row += [_cell(series.get(path)) for path in paths]
                 for other in others:
                     ratio = _ratio(series, other, ours)
