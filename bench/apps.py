@@ -1,6 +1,7 @@
 """Applications as the distribution ships them, between the two guests."""
 
 import csv
+import itertools
 import json
 import re
 from abc import ABC, abstractmethod
@@ -264,21 +265,16 @@ class Redis(App):
         return {"redis SET": rates["SET"], "redis GET": rates["GET"], "redis LRANGE 100": lrange}
 
 
-class Pgbench(App):
-    """pgbench against PostgreSQL."""
-
-    name = "pgbench"
-    metrics: tuple[Metric, ...] = (
-        Metric("pgbench", "transactions/s", True, "pgbench -c 1, scale 1, fsync off"),
-        Metric("pgbench -S", "transactions/s", True, "pgbench -S -c 1, scale 1"),
-    )
+class Postgres(App):
+    """A program that asks PostgreSQL."""
 
     def start(self, server: Guest, client: Guest) -> None:
-        """Start PostgreSQL on a cluster in tmpfs, and fill its tables."""
+        """Start PostgreSQL on a cluster in tmpfs, unless another application has."""
         data, programs = f"{FOLDER}/pg", "/usr/lib/postgresql/15/bin"
         server.write(f"{FOLDER}/postgresql.conf", POSTGRES_CONF)
         server.run(
             f"""set -e
+            [ ! -e {data}/postmaster.pid ] || exit 0
             if [ -e /var/lib/postgresql/15/main/PG_VERSION ]
             then cp -a /var/lib/postgresql/15/main {data}
             else install -d -o postgres -m 700 {data}
@@ -289,10 +285,29 @@ class Pgbench(App):
             : >{data}/pg_ident.conf
             chown -R postgres:postgres {data}
             cd /
-            runuser -u postgres -- {programs}/pg_ctl -D {data} -l {data}/log -w -t 120 start >/dev/null
-            runuser -u postgres -- pgbench -q -i -I dtGp -s 1 postgres""",
+            runuser -u postgres -- {programs}/pg_ctl -D {data} -l {data}/log -w -t 120 start >/dev/null""",
             timeout=120 * self.pair.slow,
         )
+
+    def beside(self, words: list[str], stdin: str = "") -> str:
+        """Run a command in the server's guest as its user and return its output."""
+        words = ["runuser", "-u", "postgres", "--", *words]
+        return self.pair.server.run(words, stdin=stdin, timeout=120 * self.pair.slow, cwd="/").stdout
+
+
+class Pgbench(Postgres):
+    """pgbench against PostgreSQL."""
+
+    name = "pgbench"
+    metrics: tuple[Metric, ...] = (
+        Metric("pgbench", "transactions/s", True, "pgbench -c 1, scale 1, fsync off"),
+        Metric("pgbench -S", "transactions/s", True, "pgbench -S -c 1, scale 1"),
+    )
+
+    def start(self, server: Guest, client: Guest) -> None:
+        """Start PostgreSQL and fill the tables."""
+        super().start(server, client)
+        self.beside(["pgbench", "-q", "-i", "-I", "dtGp", "-s", "1", "postgres"])
 
     def run(self, client: Guest) -> dict[str, float]:
         """Run both kinds of transactions."""
@@ -304,18 +319,31 @@ class Pgbench(App):
         return rates
 
 
-class Oltp(Pgbench):
-    """pgbench at several loads: rate, latency, and what a transaction costs the host."""
+def _loads(what: str, who: str, how: str) -> dict[int, tuple[Metric, ...]]:
+    """Return what is measured of transactions with so many clients at once."""
+    return {
+        n: (
+            Metric(f"{what}, {n} {who}", "transactions/s", True, how),
+            Metric(f"{what} p99, {n} {who}", "ms", False, "of < 100 the slowest"),
+            Metric(f"{what} CPU, {n} {who}", "ms/transaction", False, "of all, xl list"),
+            Metric(f"{what} dom0 CPU, {n} {who}", "ms/transaction", False, "xl list"),
+        )
+        for n in (1, 4, 16)
+    }
 
-    name = "pgbench at several loads"
-    levels = (1, 4, 16)
-    metrics = (
-        *Pgbench.metrics,
-        *(Metric(f"pgbench -N, {n} clients", "transactions/s", True, f"pgbench -N -c {n}") for n in levels),
-        *(Metric(f"pgbench p99, {n} clients", "ms", False, "of < 100 the slowest") for n in levels),
-        *(Metric(f"pgbench CPU, {n} clients", "ms/transaction", False, "of all, xl list") for n in levels),
-        *(Metric(f"pgbench dom0 CPU, {n} clients", "ms/transaction", False, "xl list") for n in levels),
-    )
+
+class Loaded(Postgres):
+    """An application at several loads: rate, latency, and what a transaction costs the host."""
+
+    loads: dict[int, tuple[Metric, ...]]
+
+    @abstractmethod
+    def load(self, clients: int, seconds: int) -> str:
+        """Have so many clients run transactions and return their output."""
+
+    @abstractmethod
+    def figures(self, output: str) -> tuple[int, float, float]:
+        """Return how many transactions there were, how many in a second, and the latency's p99 in ms."""
 
     def _cpu(self) -> list[float]:
         """Return seconds of CPU that domain 0 has used, and all domains."""
@@ -323,24 +351,41 @@ class Oltp(Pgbench):
         return [float(lines[0].split()[-1]), sum(float(line.split()[-1]) for line in lines)]
 
     def run(self, client: Guest) -> dict[str, float]:
-        """Run the transactions of Pgbench, then each load."""
-        found = super().run(client)
-        seconds = "2" if self.quick else "4"
-        for level in self.levels:
-            client.run(f"rm -f {FOLDER}/log.*")
-            words = ["pgbench", "-h", self.host, "-U", "postgres", "-n", "-N", "-c", str(level)]
+        """Run each load."""
+        found: dict[str, float] = {}
+        for clients, metrics in self.loads.items():
             before = self._cpu()
-            output = self.client([*words, "-T", seconds, "-l", f"--log-prefix={FOLDER}/log", "postgres"])
+            output = self.load(clients, 2 if self.quick else 4)
             dom0, every = (now - then for now, then in zip(self._cpu(), before, strict=True))
-            count = int(_find(r"actually processed: (\d+)", output))
-            took = sorted(
-                int(line.split()[2]) for line in client.run(f"cat {FOLDER}/log.*").stdout.splitlines()
-            )
-            found[f"pgbench -N, {level} clients"] = float(_find(r"tps = ([\d.]+)", output))
-            found[f"pgbench p99, {level} clients"] = took[len(took) * 99 // 100] / 1000
-            found[f"pgbench CPU, {level} clients"] = every * 1000 / count
-            found[f"pgbench dom0 CPU, {level} clients"] = dom0 * 1000 / count
+            count, rate, p99 = self.figures(output)
+            values = (rate, p99, every * 1000 / count, dom0 * 1000 / count)
+            found |= {metric.name: value for metric, value in zip(metrics, values, strict=True)}
         return found
+
+
+class Oltp(Loaded, Pgbench):
+    """pgbench at several loads."""
+
+    name = "pgbench at several loads"
+    loads = _loads("pgbench -N", "clients", "pgbench -N -c")
+    metrics = (*Pgbench.metrics, *itertools.chain(*zip(*loads.values(), strict=True)))
+
+    def load(self, clients: int, seconds: int) -> str:
+        """Run pgbench."""
+        self.pair.client.run(f"rm -f {FOLDER}/log.*")
+        words = ["pgbench", "-h", self.host, "-U", "postgres", "-n", "-N", "-c", str(clients)]
+        return self.client([*words, "-T", str(seconds), "-l", f"--log-prefix={FOLDER}/log", "postgres"])
+
+    def figures(self, output: str) -> tuple[int, float, float]:
+        """Return those of pgbench, and of its log."""
+        log = self.pair.client.run(f"cat {FOLDER}/log.*").stdout
+        took = sorted(int(line.split()[2]) for line in log.splitlines())
+        count = int(_find(r"actually processed: (\d+)", output))
+        return count, float(_find(r"tps = ([\d.]+)", output)), took[len(took) * 99 // 100] / 1000
+
+    def run(self, client: Guest) -> dict[str, float]:
+        """Run the transactions of Pgbench, then each load."""
+        return Pgbench.run(self, client) | Loaded.run(self, client)
 
 
 APPS: tuple[type[App], ...] = (Iperf, Sockperf, Scp, Wget, Redis, Pgbench)
