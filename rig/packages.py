@@ -29,7 +29,7 @@ COMPAT_PACKAGES = (
     "inetutils-telnet inetutils-telnetd lftp libglib2.0-0 libmemcached-tools libnl-genl-3-200 libwrap0 lynx "
     "mariadb-client-core mariadb-server-core memcached mount nbd-client nbd-server nfs-common "
     "nfs-kernel-server nodejs nuttcp open-iscsi openjdk-17-jdk-headless openmpi-bin openssl "
-    "python3-grpcio python3-mpi4py rsync samba smbclient tcl tgt"
+    "php8.2-fpm php8.2-pgsql python3-grpcio python3-mpi4py rsync samba smbclient tcl tgt wrk"
 ).split()
 
 # Sets of programs as named on the command line.
