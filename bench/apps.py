@@ -6,6 +6,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from bench.pair import NETFRONT, RING_SHARE, XWAY, Pair
 from bench.results import Metric, Results
@@ -13,6 +14,7 @@ from rig import packages
 from rig.errors import RigError
 from rig.guest import Guest
 
+SHOP = Path(__file__).with_name("shop")
 FOLDER = "/tmp/bench"  # in tmpfs
 POSTGRES_CONF = """listen_addresses = '*'
 shared_buffers = 48MB
@@ -30,6 +32,7 @@ class App(ABC):
     name: str
     metrics: tuple[Metric, ...]
     mib = 0  # that a run copies, if it does
+    ring_share = RING_SHARE
 
     def __init__(self, pair: Pair, quick: bool) -> None:
         self.pair = pair
@@ -319,7 +322,9 @@ class Pgbench(Postgres):
         return rates
 
 
-def _loads(what: str, who: str, how: str) -> dict[int, tuple[Metric, ...]]:
+def _loads(
+    what: str, who: str, how: str, levels: Sequence[int] = (1, 4, 16)
+) -> dict[int, tuple[Metric, ...]]:
     """Return what is measured of transactions with so many clients at once."""
     return {
         n: (
@@ -328,7 +333,7 @@ def _loads(what: str, who: str, how: str) -> dict[int, tuple[Metric, ...]]:
             Metric(f"{what} CPU, {n} {who}", "ms/transaction", False, "of all, xl list"),
             Metric(f"{what} dom0 CPU, {n} {who}", "ms/transaction", False, "xl list"),
         )
-        for n in (1, 4, 16)
+        for n in levels
     }
 
 
@@ -388,6 +393,101 @@ class Oltp(Loaded, Pgbench):
         return Pgbench.run(self, client) | Loaded.run(self, client)
 
 
+class Shop(Loaded):
+    """A web shop: wrk in domain 0, nginx and PHP in one guest, PostgreSQL in the other."""
+
+    name = "shop"
+    loads = _loads("shop", "users", "wrk -c, nginx and php-fpm, PostgreSQL; connections are kept")
+    metrics = tuple(itertools.chain(*zip(*loads.values(), strict=True)))
+    persistent = True  # connections to PostgreSQL
+
+    def start(self, server: Guest, client: Guest) -> None:
+        """Start PostgreSQL and nginx."""
+        super().start(server, client)
+        nginx = f"""user www-data;
+worker_processes 1;
+pid {FOLDER}/nginx.pid;
+error_log {FOLDER}/nginx.log;
+events {{ }}
+http {{
+    access_log off;
+    server {{
+        listen 8080;
+        location / {{
+            include /etc/nginx/fastcgi_params;
+            fastcgi_param SCRIPT_FILENAME {FOLDER}/shop$uri;
+            fastcgi_pass unix:{FOLDER}/php.sock;
+        }}
+    }}
+}}
+"""
+        client.write(f"{FOLDER}/nginx.conf", nginx)
+        for path in SHOP.iterdir():
+            client.put(path, f"{FOLDER}/shop/{path.name}")
+        self.pair.machine.dom0.put(SHOP / "users.lua", f"{FOLDER}/users.lua")
+        client.run(f"[ -e {FOLDER}/nginx.pid ] || nginx -c {FOLDER}/nginx.conf")
+
+    def _ask(self, query: str) -> str:
+        return self.beside(["psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "postgres"], query)
+
+    def load(self, clients: int, seconds: int) -> str:
+        """Run wrk and see that no answer was wrong."""
+        words = ["wrk", "-t", "1", "-c", str(clients), "-d", str(seconds), "--timeout", "20"]
+        words += ["-s", f"{FOLDER}/users.lua", f"http://{self.pair.client.ip4}:8080"]
+        output = self.pair.machine.dom0.run(words, timeout=60 * self.pair.slow).stdout
+        told = json.loads(output.splitlines()[-1])
+        if told["wrong"] or not told["bought"]:
+            raise RigError(f"{told['wrong']} answers were wrong:\n{output}")
+        self.bought += told["bought"]
+        self.unheard += 3 * clients
+        return output
+
+    def figures(self, output: str) -> tuple[int, float, float]:
+        """Return those of wrk."""
+        told = json.loads(output.splitlines()[-1])
+        return told["requests"], told["requests"] / told["seconds"], told["p99"]
+
+    def run(self, client: Guest) -> dict[str, float]:
+        """Fill the tables, start PHP, run each load, and see that what was bought is sold."""
+        self._ask((SHOP / "tables.sql").read_text())
+        self.bought = self.unheard = 0
+        php = f"""[global]
+pid = {FOLDER}/php.pid
+error_log = {FOLDER}/php.log
+[shop]
+user = www-data
+listen = {FOLDER}/php.sock
+listen.owner = www-data
+pm = static
+pm.max_children = {max(self.loads)}
+env[DATABASE] = {self.host}
+env[PERSISTENT] = {int(self.persistent)}
+"""
+        client.write(f"{FOLDER}/php.conf", php)
+        client.run(f"php-fpm8.2 -y {FOLDER}/php.conf")
+        try:
+            self.load(max(self.loads), 1)  # each of PHP's processes connects
+            found = super().run(client)
+        finally:
+            client.run(f"kill $(cat {FOLDER}/php.pid); while [ -e {FOLDER}/php.pid ]; do sleep 0.1; done")
+        query = "SELECT sum(1000000 - stock), (SELECT sum(number) FROM sale) FROM product"
+        gone, sold = map(int, self._ask(query).split("|"))
+        # wrk does not wait for the last answers.
+        if sold != gone or not self.bought <= sold <= self.bought + self.unheard:
+            raise RigError(f"bought {self.bought}, sold {sold}, gone from stock {gone}")
+        return found
+
+
+class Visits(Shop):
+    """The same shop with a connection to PostgreSQL for each page, as PHP has it unless told otherwise."""
+
+    name = "shop-visits"
+    loads = _loads("shop, connecting", "users", "as shop; each page connects", (4,))
+    metrics = loads[4]
+    persistent = False
+    ring_share = 0.8  # connections begin on TCP, and these are short
+
+
 APPS: tuple[type[App], ...] = (Iperf, Sockperf, Scp, Wget, Redis, Pgbench)
 # With large files, which need programs and memory that the rig's guests do not have unless asked for.
 FULL_APPS: dict[str, type[App]] = {
@@ -399,6 +499,8 @@ FULL_APPS: dict[str, type[App]] = {
     "rsync": Rsync,
     "redis": Redis,
     "pgbench": Oltp,
+    "shop": Shop,
+    "shop-visits": Visits,
 }
 
 
@@ -436,7 +538,7 @@ def round(app: App, way: str, results: Results, run: Callable[[], dict[str, floa
     share = ring / whole if way == XWAY and whole else None
     if way == NETFRONT and client.ring + server.ring:
         pair.problem(f"{app.name}: rings carried bytes over netfront (g1 {client}, g2 {server})")
-    if way == XWAY and (share is None or (share < RING_SHARE and whole >= ENOUGH)):
+    if way == XWAY and (share is None or (share < app.ring_share and whole >= ENOUGH)):
         part = "nothing" if share is None else f"only {share:.1%}"
         why = ", ".join(reason for reason, count in pair.fallbacks().items() if count > reasons[reason])
         pair.problem(
