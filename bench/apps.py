@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.pair import NETFRONT, RING_SHARE, XWAY, Pair
-from bench.results import Metric, Results
+from bench.results import CPU, DOM0_CPU, P99, RATE, Load, Metric, Results
 from rig import packages
 from rig.errors import RigError
 from rig.guest import Guest
@@ -323,15 +323,25 @@ class Pgbench(Postgres):
 
 
 def _loads(
-    what: str, who: str, how: str, levels: Sequence[int] = (1, 4, 16)
+    kind: str, who: str, how: str, levels: Sequence[int] = (1, 4, 16)
 ) -> dict[int, tuple[Metric, ...]]:
     """Return what is measured of transactions with so many clients at once."""
+    figures = (
+        (RATE, "transactions/s", how),
+        (P99, "ms", "of < 100 the slowest"),
+        (CPU, "ms/transaction", "of all, xl list"),
+        (DOM0_CPU, "ms/transaction", "xl list"),
+    )
     return {
-        n: (
-            Metric(f"{what}, {n} {who}", "transactions/s", True, how),
-            Metric(f"{what} p99, {n} {who}", "ms", False, "of < 100 the slowest"),
-            Metric(f"{what} CPU, {n} {who}", "ms/transaction", False, "of all, xl list"),
-            Metric(f"{what} dom0 CPU, {n} {who}", "ms/transaction", False, "xl list"),
+        n: tuple(
+            Metric(
+                f"{kind}{'' if figure == RATE else f' {figure}'}, {n} {who}",
+                unit,
+                figure == RATE,
+                told,
+                Load(kind, n, figure),
+            )
+            for figure, unit, told in figures
         )
         for n in levels
     }

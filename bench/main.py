@@ -238,16 +238,17 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.only and arguments.full:
         raise RigError("--full measures everything, --only one application: give one of them")
     arguments.out.mkdir(parents=True, exist_ok=True)
-    for picture in arguments.out.glob("demo.*"):  # of another run
-        picture.unlink()
+    for name in ("demo", "load"):
+        for picture in arguments.out.glob(f"{name}.*"):  # of another run
+            picture.unlink()
     arguments.say = Progress()
     results = _measure_all(arguments)
     text = json.dumps(results.to_json(), indent=1, ensure_ascii=False)
     (arguments.out / "results.json").write_text(text + "\n")
     print(f"\n{results.table()}\n")
-    if results.micro:
-        for path in plot.draw(results, arguments.out):
-            print(f"picture: {path}")
+    pictures = plot.draw(results, arguments.out) if results.micro else []
+    for path in [*pictures, *plot.draw_loads(results, arguments.out)]:
+        print(f"picture: {path}")
     print(f"numbers: {arguments.out / 'results.json'}", flush=True)
     others = float(str(results.about.get("others_on_host", 0)))
     if arguments.clock == "wall" and others > Others.LIMIT:

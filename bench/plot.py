@@ -1,4 +1,4 @@
-"""The picture: bandwidth and latency against message size, and what applications gain."""
+"""The pictures: bandwidth and latency against message size, and what applications gain, also under load."""
 
 import itertools
 from pathlib import Path
@@ -9,6 +9,7 @@ import matplotlib  # type: ignore[import-not-found,unused-ignore]
 matplotlib.use("Agg")
 
 from matplotlib import pyplot as plt  # type: ignore[import-not-found,unused-ignore]
+from matplotlib.patheffects import withStroke  # type: ignore[import-not-found,unused-ignore]
 from matplotlib.ticker import (  # type: ignore[import-not-found,unused-ignore]
     FuncFormatter,
     LogLocator,
@@ -17,7 +18,7 @@ from matplotlib.ticker import (  # type: ignore[import-not-found,unused-ignore]
 )
 
 from bench.pair import NETFRONT, RING_SHARE, XWAY
-from bench.results import Results, number, size_text
+from bench.results import CPU, DOM0_CPU, P99, RATE, Results, number, size_text
 
 INK, FAINT, GRID = "#1f2933", "#5f6c7b", "#e4e8ee"
 STYLES: dict[str, dict[str, Any]] = {
@@ -36,6 +37,16 @@ NAMES = {
     "unix": "UNIX socket, one guest",
     "loopback": "TCP loopback, one guest",
     "libvchan": "libvchan, guest to guest (not sockets)",
+}
+# Kinds of transactions, and what their number of clients is called.
+LOADS = {
+    "shop": ("A web shop: nginx and PHP in one guest, PostgreSQL in the other", "users at once"),
+    "pgbench -N": ("pgbench -N in one guest, PostgreSQL in the other", "clients"),
+}
+FIGURES = {
+    RATE: ("Throughput", "transactions/s"),
+    P99: ("Latency, 99th percentile", "ms"),
+    CPU: ("CPU per transaction", "ms, dashed: domain 0's"),
 }
 RC = {
     "font.family": "DejaVu Sans",
@@ -59,7 +70,7 @@ RC = {
 
 def draw(results: Results, folder: Path) -> list[Path]:
     """Draw it into demo.png and demo.svg of a folder and return their paths."""
-    bars = [metric for metric in results.apps if results.gain(metric) is not None]
+    bars = [metric for metric in results.apps if results.gain(metric) is not None and not metric.load]
     below = 1.25 + 0.4 * len(bars) if bars else 0.0  # inches
     height = 6.5 + below
     with plt.rc_context(RC):
@@ -80,13 +91,49 @@ def draw(results: Results, folder: Path) -> list[Path]:
         )
         if bars:
             _bars(axes(1.75, 0.45, WIDTH - 2.0, below - 0.95), results, bars)
-        head = height - 0.35
-        figure.text(0.3 / WIDTH, head / height, TITLE, fontsize=15, weight="bold", va="center")
-        figure.text(0.3 / WIDTH, (head - 0.3) / height, _conditions(results), color=FAINT, va="center")
-        paths = [folder / f"demo.{kind}" for kind in ("png", "svg")]
-        for path in paths:
-            figure.savefig(path, dpi=160, facecolor="white")
-        plt.close(figure)
+        return _save(figure, results, folder / "demo")
+
+
+def draw_loads(results: Results, folder: Path) -> list[Path]:
+    """Draw what was measured at several loads into load.png and load.svg; return their paths."""
+    kinds = [kind for kind in LOADS if len(results.curve(kind, RATE, XWAY)) > 1]
+    if not kinds:
+        return []
+    high = 3.75  # inches, of one kind
+    height = 1.45 + high * len(kinds)
+    with plt.rc_context(RC):
+        figure = plt.figure(figsize=(WIDTH, height))
+        for place, kind in enumerate(kinds):
+            bottom = 0.6 + high * (len(kinds) - 1 - place)
+            title, who = LOADS[kind]
+            figure.text(0.3 / WIDTH, (bottom + 3.35) / height, title, fontsize=12, weight="bold", va="center")
+            for column, name in enumerate(FIGURES):
+                box = (0.85 + 3.85 * column, bottom + 0.55, 3.1, 2.2)
+                axes = figure.add_axes(
+                    (box[0] / WIDTH, box[1] / height, box[2] / WIDTH, box[3] / height),
+                    xlabel=who,
+                )
+                _loads(axes, results, kind, name)
+        figure.legend(
+            *axes.get_legend_handles_labels(),
+            loc="center",
+            bbox_to_anchor=(0.5, 0.35 / height),
+            ncol=2,
+            frameon=False,
+        )
+        return _save(figure, results, folder / "load")
+
+
+def _save(figure: Any, results: Results, path: Path) -> list[Path]:
+    """Write the title and save the picture."""
+    height = figure.get_size_inches()[1]
+    head = height - 0.35
+    figure.text(0.3 / WIDTH, head / height, TITLE, fontsize=15, weight="bold", va="center")
+    figure.text(0.3 / WIDTH, (head - 0.3) / height, _conditions(results), color=FAINT, va="center")
+    paths = [path.with_suffix(kind) for kind in (".png", ".svg")]
+    for one in paths:
+        figure.savefig(one, dpi=160, facecolor="white")
+    plt.close(figure)
     return paths
 
 
@@ -142,6 +189,42 @@ def _curves(axes: Any, results: Results, mode: str, title: str, unit: str) -> No
     axes.set_title(title)
     axes.set_ylabel(f"{unit}, log scale")
     axes.set_xlabel("size of a message, log scale")
+
+
+def _loads(axes: Any, results: Results, kind: str, figure: str) -> None:
+    """Draw a figure of transactions against the number of clients."""
+    for path in (XWAY, NETFRONT):
+        style = {**STYLES[path], "markeredgecolor": "white", "mew": 0.9}
+        curve = results.curve(kind, figure, path)
+        axes.plot(list(curve), [one.median for one in curve.values()], label=NAMES[path], **style)
+        if figure == CPU:
+            dom0 = results.curve(kind, DOM0_CPU, path)
+            style |= {"lw": 1.5, "ls": (0, (3, 2)), "ms": style["ms"] - 1.5, "clip_on": False}
+            axes.plot(list(dom0), [one.median for one in dom0.values()], **style)
+    ours, theirs = (results.curve(kind, figure, path) for path in (XWAY, NETFRONT))
+    for clients, one in ours.items():
+        if clients in theirs and theirs[clients].median:
+            axes.annotate(
+                f"{one.median / theirs[clients].median:.2f}{TIMES}",
+                (clients, max(one.median, theirs[clients].median)),
+                (0, 8),
+                textcoords="offset points",
+                ha="center",
+                fontsize=9,
+                color=STYLES[XWAY]["color"],
+                weight="bold",
+                path_effects=[withStroke(linewidth=3, foreground="white")],
+                zorder=7,
+            )
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(list(ours), [str(clients) for clients in ours])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.margins(x=0.1)
+    axes.set_ylim(0, axes.get_ylim()[1] * 1.12)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.grid(True, which="major", color=GRID, lw=0.9)
+    axes.set_title(FIGURES[figure][0], fontsize=10.5)
+    axes.set_ylabel(FIGURES[figure][1])
 
 
 def _bars(axes: Any, results: Results, metrics: list[Any]) -> None:

@@ -12,6 +12,8 @@ CALL, MANY, UNEVEN = "call", "many", "uneven"
 # The last is a whole connection: connect(), a byte each way, close().
 CALLS = ("socket", "bind", "listen", "connect", "accept", "close", "whole")
 LOADED, ABSENT = "loaded", "absent"
+# What is measured of applications at several loads: see apps.py.
+RATE, P99, CPU, DOM0_CPU = "rate", "p99", "CPU", "dom0 CPU"
 
 # Tables: mode, title, what its rows are, and the paths that ours is compared with
 TABLES = (
@@ -97,6 +99,15 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Load:
+    """What a figure at a load is of: transactions of a kind, so many clients at once, and which figure."""
+
+    kind: str
+    clients: int
+    figure: str
+
+
+@dataclass(frozen=True)
 class Metric:
     """A figure that an application gives."""
 
@@ -104,6 +115,7 @@ class Metric:
     unit: str
     more_is_better: bool
     how: str
+    load: Load | None = None
 
 
 @dataclass
@@ -127,6 +139,14 @@ class Results:
     def sizes(self, mode: str) -> list[int]:
         """Return the sizes that were measured."""
         return sorted(size for one, size in self.micro if one == mode)
+
+    def curve(self, kind: str, figure: str, path: str) -> dict[int, Series]:
+        """Return a figure of transactions of a kind by the number of clients."""
+        return {
+            metric.load.clients: series[path]
+            for metric, series in self.apps.items()
+            if metric.load and (metric.load.kind, metric.load.figure) == (kind, figure) and path in series
+        }
 
     def gain(self, metric: Metric) -> float | None:
         """Return how many times better an application is over XWAY; None if that is no number."""
