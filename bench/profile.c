@@ -1,11 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A plugin of QEMU's emulator that counts instructions by address.
+ * A plugin of QEMU's emulator that counts instructions by address, and what some of them do.
  *
  *   -plugin profile.so,control=FIFO
  *
  * Lines that it reads from the FIFO: "start" forgets what was counted, "stop PATH" writes it to PATH, a
- * line "ADDRESS INSTRUCTIONS" in hexadecimal for each block of code, and then creates PATH.done.
+ * line "KIND ADDRESS NUMBER EXTRA" for each place where something was counted, the last three in
+ * hexadecimal, and then creates PATH.done. Kinds, of which all but the first are only counted in kernels
+ * and in Xen:
+ *
+ *   i  instructions of the block of code there
+ *   e  times that this block was entered
+ *   l  locked operations of the instruction there
+ *   c  twice the bytes that it copied, if it is a movs
+ *   m  twice the bytes that it stored, if it is a mov from a register
+ *   h  hypercalls, if it makes them
+ *   t  calls of a function by it with a number known to be in eax: EXTRA is the function's address, the
+ *      highest byte of which is that number instead
+ *
  * Blocks are counted as they are entered, so one that an exception leaves counts as whole.
  */
 #include <inttypes.h>
@@ -18,55 +30,187 @@
 /* What we use of QEMU's qemu-plugin.h, version 1 of its interface, which Debian does not package. */
 typedef uint64_t qemu_plugin_id_t;
 struct qemu_plugin_tb;
+struct qemu_plugin_insn;
 struct qemu_info_t;
 typedef void (*qemu_plugin_vcpu_tb_trans_cb_t)(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
 enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
+enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_R = 1, QEMU_PLUGIN_MEM_W, QEMU_PLUGIN_MEM_RW };
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, qemu_plugin_vcpu_tb_trans_cb_t cb);
 void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *tb, enum qemu_plugin_op op,
 					      void *ptr, uint64_t imm);
+void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *insn,
+						enum qemu_plugin_op op, void *ptr, uint64_t imm);
+void qemu_plugin_register_vcpu_mem_inline(struct qemu_plugin_insn *insn, enum qemu_plugin_mem_rw rw,
+					  enum qemu_plugin_op op, void *ptr, uint64_t imm);
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
+struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t idx);
+const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
+size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
+uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 
 #define EXPORT __attribute__((visibility("default")))
-#define BUCKETS (1u << 16)
+#define BUCKETS (1u << 18)
+#define NOT_USERS (1ull << 63) /* addresses of kernels and Xen */
+#define EXTRA_BITS 56
+#define EAX_MAX 0xff /* that is told with a call */
 
-struct block {
-	struct block *next;
+struct counter {
+	struct counter *next;
 	uint64_t address;
-	uint64_t instructions; /* of all times that it was entered */
+	uint64_t extra;
+	uint64_t number;
+	char kind;
+};
+
+/* What an instruction is made of, as far as it matters here. */
+struct code {
+	bool lock;
+	bool ds;	   /* prefix: a kernel on one CPU puts it in the place of lock */
+	bool two;	   /* opcode behind 0f */
+	bool memory;	   /* if it has a ModRM byte: is that about memory? */
+	unsigned int size; /* of the operand, if it is not a byte */
+	unsigned char op;
+	unsigned char reg; /* of the ModRM byte */
 };
 
 EXPORT int qemu_plugin_version = 1;
 
-static struct block *buckets[BUCKETS];
+static struct counter *buckets[BUCKETS];
 static pthread_mutex_t lock =
 	PTHREAD_MUTEX_INITIALIZER; /* the lists; counts are added to without it */
 
-static struct block *block_of(uint64_t address)
+static uint64_t *counter_of(char kind, uint64_t address, uint64_t extra)
 {
-	struct block **head = &buckets[(address ^ address >> 16) % BUCKETS], *b;
+	uint64_t hash = address ^ address >> 18 ^ (uint64_t)kind << 10;
+	struct counter **head = &buckets[hash % BUCKETS], *c;
 
-	for (b = *head; b; b = b->next)
-		if (b->address == address)
-			return b;
-	b = calloc(1, sizeof(*b));
-	if (!b)
+	for (c = *head; c; c = c->next)
+		if (c->address == address && c->kind == kind && c->extra == extra)
+			return &c->number;
+	c = calloc(1, sizeof(*c));
+	if (!c)
 		abort();
-	*b = (struct block){ .next = *head, .address = address };
-	*head = b;
-	return b;
+	*c = (struct counter){ .next = *head, .address = address, .extra = extra, .kind = kind };
+	*head = c;
+	return &c->number;
+}
+
+static struct code decode(const unsigned char *at, size_t size)
+{
+	const unsigned char *end = at + size;
+	struct code code = { .size = 4 };
+
+	for (; at < end && memchr("\x66\x67\xf0\xf2\xf3\x2e\x36\x3e\x26\x64\x65", *at, 11); at++) {
+		code.lock |= *at == 0xf0;
+		code.ds |= *at == 0x3e;
+		if (*at == 0x66)
+			code.size = 2;
+	}
+	if (at < end && (*at & 0xf0) == 0x40) {
+		if (*at & 8)
+			code.size = 8;
+		at++;
+	}
+	if (at < end && *at == 0x0f) {
+		code.two = true;
+		at++;
+	}
+	if (at < end)
+		code.op = *at++;
+	if (at < end) {
+		code.reg = *at >> 3 & 7;
+		code.memory = *at < 0xc0;
+	}
+	return code;
+}
+
+/* May it have a lock prefix? */
+static bool lockable(const struct code *code)
+{
+	unsigned char op = code->op, reg = code->reg;
+
+	if (!code->memory)
+		return false;
+	if (code->two)
+		return op == 0xab || op == 0xb3 || op == 0xbb || op == 0xb0 || op == 0xb1 ||
+		       op == 0xc0 || op == 0xc1 || (op == 0xba && reg >= 5) ||
+		       (op == 0xc7 && reg == 1);
+	return (op < 0x38 && (op & 7) < 2) ||
+	       ((op == 0x80 || op == 0x81 || op == 0x83) && reg != 7) ||
+	       ((op == 0xf6 || op == 0xf7) && (reg == 2 || reg == 3)) ||
+	       ((op == 0xfe || op == 0xff) && reg < 2);
+}
+
+/* On one CPU, too: what is locked there only by its name would be where there are two. */
+static bool locked(const struct code *code)
+{
+	bool xchg = !code->two && (code->op == 0x86 || code->op == 0x87);
+
+	return code->lock || (code->ds && lockable(code)) || (xchg && code->memory);
+}
+
+static bool is_hypercall(const struct code *code, const unsigned char *bytes, size_t size)
+{
+	return code->two &&
+	       (code->op == 0x05 || /* syscall; vmcall and vmmcall: */
+		(size == 3 && code->op == 0x01 && (bytes[2] == 0xc1 || bytes[2] == 0xd9)));
+}
+
+static void count_instructions(struct qemu_plugin_tb *tb)
+{
+	const enum qemu_plugin_op add = QEMU_PLUGIN_INLINE_ADD_U64;
+	uint32_t eax = UINT32_MAX;
+
+	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+		const unsigned char *bytes = qemu_plugin_insn_data(insn);
+		size_t size = qemu_plugin_insn_size(insn);
+		uint64_t at = qemu_plugin_insn_vaddr(insn), to;
+		struct code code = decode(bytes, size);
+		int32_t distance;
+
+		if (locked(&code))
+			qemu_plugin_register_vcpu_insn_exec_inline(insn, add,
+								   counter_of('l', at, 0), 1);
+		/* It loads and stores. QEMU 7.2 takes one for the other, if one is asked for. */
+		if (!code.two && (code.op == 0xa4 || code.op == 0xa5))
+			qemu_plugin_register_vcpu_mem_inline(insn, QEMU_PLUGIN_MEM_RW, add,
+							     counter_of('c', at, 0),
+							     code.op & 1 ? code.size : 1);
+		if (!code.two && (code.op == 0x88 || code.op == 0x89) && code.memory)
+			qemu_plugin_register_vcpu_insn_exec_inline(
+				insn, add, counter_of('m', at, 0),
+				2 * (code.op & 1 ? code.size : 1));
+		if (is_hypercall(&code, bytes, size))
+			qemu_plugin_register_vcpu_insn_exec_inline(insn, add,
+								   counter_of('h', at, 0), 1);
+		if (size == 5 && bytes[0] == 0xb8)
+			memcpy(&eax, bytes + 1, sizeof(eax));
+		if (size == 5 && bytes[0] == 0xe8 && eax <= EAX_MAX) {
+			memcpy(&distance, bytes + 1, sizeof(distance));
+			to = (at + size + distance) & ((1ull << EXTRA_BITS) - 1);
+			to |= (uint64_t)eax << EXTRA_BITS;
+			qemu_plugin_register_vcpu_insn_exec_inline(insn, add,
+								   counter_of('t', at, to), 1);
+		}
+	}
 }
 
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
-	struct block *b;
+	const enum qemu_plugin_op add = QEMU_PLUGIN_INLINE_ADD_U64;
+	uint64_t at = qemu_plugin_tb_vaddr(tb);
 
 	(void)id;
 	pthread_mutex_lock(&lock);
-	b = block_of(qemu_plugin_tb_vaddr(tb));
-	pthread_mutex_unlock(&lock);
-	qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64, &b->instructions,
+	qemu_plugin_register_vcpu_tb_exec_inline(tb, add, counter_of('i', at, 0),
 						 qemu_plugin_tb_n_insns(tb));
+	if (at & NOT_USERS) {
+		qemu_plugin_register_vcpu_tb_exec_inline(tb, add, counter_of('e', at, 0), 1);
+		count_instructions(tb);
+	}
+	pthread_mutex_unlock(&lock);
 }
 
 /* Write what was counted, if there is a path, and forget it. */
@@ -76,11 +220,11 @@ static void turn(const char *path)
 
 	pthread_mutex_lock(&lock);
 	for (unsigned int i = 0; i < BUCKETS; i++)
-		for (struct block *b = buckets[i]; b; b = b->next) {
-			if (out && b->instructions)
-				fprintf(out, "%" PRIx64 " %" PRIx64 "\n", b->address,
-					b->instructions);
-			b->instructions = 0;
+		for (struct counter *c = buckets[i]; c; c = c->next) {
+			if (out && c->number)
+				fprintf(out, "%c %" PRIx64 " %" PRIx64 " %" PRIx64 "\n", c->kind,
+					c->address, c->number, c->extra);
+			c->number = 0;
 		}
 	pthread_mutex_unlock(&lock);
 	if (out)

@@ -2,13 +2,14 @@
 
 import argparse
 import dataclasses
+import json
 import os
 import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
 
-from bench import apps, micro, plugin, programs
+from bench import apps, counts, micro, plugin, programs
 from bench.pair import NETFRONT, XWAY, Pair
 from bench.results import Results
 from rig import image, machine
@@ -50,26 +51,37 @@ def _grouped(counts: Counter[str]) -> Counter[str]:
 
 def _messages(
     tests: micro.Micro, word: str, path: str, profiler: plugin.Profiler
-) -> tuple[Counter[str], int]:
-    """Run MODE:SIZE; return instructions by function, and the number of messages."""
+) -> tuple[plugin.Counts, int]:
+    """Run MODE:SIZE; return what was counted, and the number of messages."""
     mode, _, size = word.partition(":")
-    line, counts = profiler.count(lambda: tests.run(path, mode, int(size)))
-    return counts, int(line["sent"]) // int(size)
+    line, found = profiler.count(lambda: tests.run(path, mode, int(size)))
+    return found, int(line["sent"]) // int(size)
 
 
-def _copied(pair: Pair, app: apps.App, path: str, profiler: plugin.Profiler) -> tuple[Counter[str], int]:
-    """Run a program; return instructions by function, and how many KiB it copied."""
-    counts: Counter[str] = Counter()
+def _copied(pair: Pair, app: apps.App, path: str, profiler: plugin.Profiler) -> tuple[plugin.Counts, int]:
+    """Run a program; return what was counted, and how many KiB it copied."""
+    found = plugin.Counts()
 
     def run() -> dict[str, float]:
-        nonlocal counts
-        figures, counts = profiler.count(lambda: app.run(pair.client))
+        nonlocal found
+        figures, found = profiler.count(lambda: app.run(pair.client))
         return figures
 
-    print(apps.round(app, path, Results({}, (path,)), run))
+    print(apps.round(app, path, Results({}, (path,)), run), file=sys.stderr)
     if pair.problems:
         raise RigError(pair.problems[0])
-    return counts, app.mib << 10
+    return found, app.mib << 10
+
+
+def _show(found: plugin.Counts, number: int, path: str, word: str, arguments: argparse.Namespace) -> None:
+    """Show what was counted in so many messages or KiB, by function."""
+    counted: Counter[str] = getattr(found, arguments.of)
+    total = sum(counted.values())
+    what = f"{arguments.of} a {'KiB' if word in COPIES else 'message'}"
+    print(f"\n{path}, {word}: {total / number:.{0 if arguments.of == 'instructions' else 2}f} {what}")
+    shown = _grouped(counted) if arguments.groups else counted
+    for name, part in shown.most_common(arguments.top):
+        print(f"{part / number:10.{1 if arguments.of == 'instructions' else 2}f} {part / total:6.1%}  {name}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -90,7 +102,20 @@ def _parser() -> argparse.ArgumentParser:
         choices=micro.SOCKETS,
         help="default: netfront and xway; programs have only these",
     )
-    parser.add_argument("--groups", action="store_true", help="show groups of functions instead")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--groups", action="store_true", help="show groups of functions instead")
+    what.add_argument(
+        "--counts",
+        action="store_true",
+        help="show instead what a message copies, locks, allocates and asks of Xen, one way",
+    )
+    parser.add_argument(
+        "--of",
+        choices=[one.name for one in dataclasses.fields(plugin.Counts)],
+        default="instructions",
+        help="what is shown by function, default instructions",
+    )
+    parser.add_argument("-j", "--json", action="store_true", help="with --counts: show them as JSON")
     parser.add_argument("--type", choices=("pv", "pvh"), default="pv", help="type of the guests")
     parser.add_argument("--kernel", choices=image.KERNELS, default="6.12", help="the guests' kernel")
     parser.add_argument("--top", type=int, default=40, metavar="N", help="functions shown, default 40")
@@ -131,20 +156,29 @@ def run(arguments: argparse.Namespace) -> int:
             raise RigError(pair.problems[0])
         started = dict(zip(copies, running, strict=True))
         profiler = plugin.Profiler(pair, control)
+        costs: dict[str, dict[str, dict[str, float]]] = {word: {} for word in arguments.test}
         for path in paths:
             if path in (NETFRONT, XWAY):
                 pair.go(path)
             for word in arguments.test:
+                mode, _, size = word.partition(":")
+                payload = float(size or 1024)
                 if word in COPIES:
-                    counts, number_of = _copied(pair, started[word], path, profiler)
+                    found, number = _copied(pair, started[word], path, profiler)
+                elif arguments.counts:
+                    found, number = counts.of_message(pair, tests, profiler, path, mode, int(size))
                 else:
-                    counts, number_of = _messages(tests, word, path, profiler)
-                total = sum(counts.values())
-                each = f"{total / number_of:.0f} instructions a {'KiB' if word in COPIES else 'message'}"
-                print(f"\n{path}, {word}: {each}")
-                shown = _grouped(counts) if arguments.groups else counts
-                for name, number in shown.most_common(arguments.top):
-                    print(f"{number / number_of:10.1f} {number / total:6.1%}  {name}")
+                    found, number = _messages(tests, word, path, profiler)
+                if arguments.counts:
+                    costs[word][path] = counts.figures(found, number, payload)
+                else:
+                    _show(found, number, path, word, arguments)
+        if arguments.json:
+            print(json.dumps(costs, indent=1))
+        elif arguments.counts:
+            for word, columns in costs.items():
+                print(f"\n{word}, of a {'KiB' if word in COPIES else 'message'}:")
+                print("\n".join(counts.table(columns)))
         tests.stop()
     finally:
         rig.down()
