@@ -58,13 +58,12 @@ def of_message(
     for times in (1, 3):
         before = pair.bytes()
         line, counts = profiler.count(lambda times=times: tests.run(path, mode, size, times))
-        sent = int(line["sent"])
-        ring = pair.bytes()[0].since(before[0]).tx_ring
-        if (path == XWAY and ring < RING_SHARE * sent) or (path == NETFRONT and ring):
-            raise RigError(f"{path}, {mode} of {size}: {ring} of {sent} bytes went by ring")
-        found.append((counts, sent // size * (2 if mode == micro.RR else 1)))
-    (short, few), (long, many) = found
-    return long.less(short), many - few
+        found.append((counts, int(line["sent"]), pair.bytes()[0].since(before[0]).tx_ring))
+    (short, few, first), (long, many, ring) = found
+    sent, ring = many - few, ring - first
+    if (path == XWAY and ring < RING_SHARE * sent) or (path == NETFRONT and ring):
+        raise RigError(f"{path}, {mode} of {size}: {ring} of {sent} bytes went by ring")
+    return long.less(short), sent // size * (2 if mode == micro.RR else 1)
 
 
 def table(columns: dict[str, dict[str, float]]) -> list[str]:

@@ -1,27 +1,80 @@
 """What a message costs must not grow: counts that hold on any machine, and instructions."""
 
 import os
+from collections.abc import Iterator
 
 import pytest
 
-from bench import micro, programs
+from bench import counts, micro, plugin, programs
 from bench.pair import NETFRONT, RING_SHARE, XWAY, Pair
 from bench.results import Results
 from rig.guest import Guest
 from rig.machine import Machine
+from rig.paths import BUILD
 from tests import traffic
 
 SIZES = (1, 2048, 65536)
 ROUNDS = int(os.environ.get("XWAY_TEST_ROUNDS", "1"))  # more than one for figures that are worth printing
 
+CONTROL = BUILD / f"bench/test.{os.getpid()}"  # what the emulator's plugin listens to
+COUNTING = {"clock": "instructions", "plugin": f"{plugin.MADE},control={CONTROL}"}
+# What a message of bench/counts.py's tests may cost at most. Timers are in it, which allocate now and then;
+# a stream's reader and its wake-ups are shared by all messages that it finds.
+LIMITS = {
+    ("stream", 1): {
+        "copies": 2.4,
+        "locked": 2.15,
+        "locked_xway": 1.05,
+        "objects": 0.02,
+        "pages": 0.02,
+        "hypercalls": 0.05,
+    },
+    ("stream", 2048): {
+        "copies": 2.02,
+        "locked": 3.6,
+        "locked_xway": 1.45,
+        "objects": 0.02,
+        "pages": 0.02,
+        "hypercalls": 0.2,
+    },
+    ("stream", 65536): {
+        "copies": 2.01,
+        "locked": 56,
+        "locked_xway": 18.5,
+        "objects": 0.1,
+        "pages": 0.1,
+        "hypercalls": 4.8,
+    },
+    ("rr", 1): {
+        "locked": 83,
+        "locked_xway": 14.2,
+        "objects": 0.1,
+        "pages": 0.1,
+        "hypercalls": 9.4,
+        "hypercall event_channel_op": 1.02,
+    },
+}
 
-def prepared(machine: Machine, stream_ms: int, rr_ms: int) -> tuple[Pair, micro.Micro, Results]:
+
+@pytest.fixture(scope="session")
+def listening() -> Iterator[None]:
+    """Have the emulator's plugin and what it listens to, before a machine starts with them."""
+    plugin.build()
+    CONTROL.unlink(missing_ok=True)
+    os.mkfifo(CONTROL)
+    yield
+    CONTROL.unlink()
+
+
+def prepared(
+    machine: Machine, stream_ms: int, rr_ms: int, warm_ms: int = 100
+) -> tuple[Pair, micro.Micro, Results]:
     """Return what is needed to measure."""
     pair = Pair(machine)
     made = programs.build()
     pair.both(lambda guest: programs.install(guest, made))
     results = Results({}, micro.PATHS)
-    test = micro.Micro(pair, micro.Plan(SIZES, 1, stream_ms, rr_ms, 100), results)
+    test = micro.Micro(pair, micro.Plan(SIZES, 1, stream_ms, rr_ms, warm_ms), results)
     for guest in (pair.client, pair.server):
         traffic.until(lambda guest=guest: traffic.linked(guest), f"link of {guest.name}")
     test.warm_up()
@@ -89,8 +142,8 @@ def test_busy_polling(machine: Machine) -> None:
     assert not pair.problems
 
 
-@pytest.mark.rig(type="pv", kernel="6.12", clock="instructions")
-def test_instructions(machine: Machine) -> None:
+@pytest.mark.rig(type="pv", kernel="6.12", **COUNTING)
+def test_instructions(listening: None, machine: Machine) -> None:
     """By the instruction clock, where figures repeat: see bench/README.md for what was measured."""
     pair, test, results = prepared(machine, 400, 200)
     for path in (NETFRONT, XWAY, micro.UNIX):
@@ -110,3 +163,24 @@ def test_instructions(machine: Machine) -> None:
     for size, most in ((1, 0.37), (2048, 0.27), (65536, 0.17)):
         series = results.micro["rr", size]
         assert series[XWAY].median < most * series[NETFRONT].median, size
+
+
+@pytest.mark.rig(type="pv", kernel="6.12", **COUNTING)
+def test_counts(listening: None, machine: Machine) -> None:
+    """What a message by ring copies, locks, allocates and asks of Xen."""
+    pair, test, _ = prepared(machine, 100, 100, 20)
+    profiler = plugin.Profiler(pair, CONTROL)
+    pair.go(XWAY)
+    over = []
+    for (mode, size), limits in LIMITS.items():
+        found, messages = counts.of_message(pair, test, profiler, XWAY, mode, size)
+        figures = counts.figures(found, messages, size)
+        print(f"{mode} of {size}:", *counts.table({XWAY: figures}), sep="\n")
+        over += [
+            f"{mode} of {size}: {name} {figures[name]:.3f}, at most {most}"
+            for name, most in limits.items()
+            if figures[name] > most
+        ]
+    test.stop()
+    assert not pair.problems
+    assert not over, "\n".join(over)
