@@ -31,7 +31,7 @@ LIMITS = {
     },
     ("stream", 2048): {
         "copies": 2.02,
-        "locked": 3.6,
+        "locked": 3.7,
         "locked_xway": 1.45,
         "objects": 0.02,
         "pages": 0.02,
@@ -39,11 +39,11 @@ LIMITS = {
     },
     ("stream", 65536): {
         "copies": 2.01,
-        "locked": 56,
+        "locked": 58,
         "locked_xway": 18.5,
         "objects": 0.1,
         "pages": 0.1,
-        "hypercalls": 4.8,
+        "hypercalls": 5.0,
     },
     ("rr", 1): {
         "locked": 83,
