@@ -23,8 +23,8 @@ COUNTING = {"clock": "instructions", "plugin": f"{plugin.MADE},control={CONTROL}
 LIMITS = {
     ("stream", 1): {
         "copies": 2.4,
-        "locked": 2.15,
-        "locked_xway": 1.05,
+        "locked": 2.2,
+        "locked_xway": 1.1,
         "objects": 0.02,
         "pages": 0.02,
         "hypercalls": 0.05,
