@@ -164,7 +164,7 @@ static void conn_account(struct xway_conn *conn)
 	int i;
 
 	for (i = 0; i < XWAY_LINK_COUNTERS; i++) {
-		atomic64_add(n[i], &xway_counters[XWAY_N_TX_RING + i]);
+		this_cpu_add(xway_counters[XWAY_N_TX_RING + i], n[i]);
 		atomic64_add(n[i], &conn->link->base[i]);
 	}
 }

@@ -113,8 +113,8 @@ static void carried(struct xway_link *link, u64 *n)
 
 	spin_lock_bh(&xway_conns_lock);
 	for (i = 0; i < XWAY_LINK_COUNTERS; i++)
-		n[i] = atomic64_read(link ? &link->base[i] :
-				     &xway_counters[XWAY_N_TX_RING + i]);
+		n[i] = link ? atomic64_read(&link->base[i]) :
+			      xway_counted(XWAY_N_TX_RING + i);
 	list_for_each_entry(conn, &xway_conns, all) {
 		if (link && conn->link != link)
 			continue;
@@ -142,7 +142,7 @@ static int stats_doit(struct sk_buff *in, struct genl_info *info)
 	if (!nest)
 		goto full;
 	for (i = 0; i < XWAY_COUNTERS_MAX; i++) {
-		u64 v = i < XWAY_N_TX_RING ? atomic64_read(&xway_counters[i]) :
+		u64 v = i < XWAY_N_TX_RING ? xway_counted(i) :
 					     bytes[i - XWAY_N_TX_RING];
 
 		if (put_named(skb, xway_counter_names[i], v))

@@ -831,8 +831,8 @@ static void start_at(u32 idx, u32 gen)
 
 static bool bell_accounts(u32 at)
 {
-	u64 sent = atomic64_read(&xway_counters[XWAY_N_BELLS_SENT]);
-	u64 saved = atomic64_read(&xway_counters[XWAY_N_BELLS_SAVED]);
+	u64 sent = xway_counted(XWAY_N_BELLS_SENT);
+	u64 saved = xway_counted(XWAY_N_BELLS_SAVED);
 	struct xway_header *own = link[A]->arena.hdr;
 	u32 before = own->bell_overflow, unposted = at - XWAY_BELLS - 1, i;
 	u32 last = unposted, lost = unposted, end = at + XWAY_BELLS;
@@ -844,7 +844,7 @@ static bool bell_accounts(u32 at)
 	/* Still due: nothing more to say. */
 	bell(1000, &last);
 	EXPECT(fake.notified == 1 && own->bell_prod == at + 1);
-	EXPECT(atomic64_read(&xway_counters[XWAY_N_BELLS_SAVED]) == saved + 1);
+	EXPECT(xway_counted(XWAY_N_BELLS_SAVED) == saved + 1);
 	/* Another is posted, without a second event. */
 	for (i = 1; i < XWAY_BELLS; i++) {
 		last = unposted;
@@ -857,8 +857,7 @@ static bool bell_accounts(u32 at)
 	EXPECT(own->bell_overflow == before + 1 && lost == unposted);
 	bell(conn[P]->id, &lost);
 	EXPECT(fake.notified == 3 && own->bell_overflow == before + 2);
-	EXPECT(atomic64_read(&xway_counters[XWAY_N_BELLS_SENT]) ==
-	       sent + XWAY_BELLS + 2);
+	EXPECT(xway_counted(XWAY_N_BELLS_SENT) == sent + XWAY_BELLS + 2);
 
 	/* The channel whose post found no slot is looked at nevertheless. */
 	start_at(0, 1);
@@ -929,14 +928,14 @@ static bool ctl_both_full(void)
 
 static bool bell_lies(void)
 {
-	u64 before = atomic64_read(&xway_counters[XWAY_N_VIOLATIONS]);
+	u64 before = xway_counted(XWAY_N_VIOLATIONS);
 	u32 at = link[P]->bell_cons;
 
 	link[A]->arena.hdr->bell_prod = at + XWAY_BELLS + 1;
 	look();
 	flush_workqueue(xway_link_wq);
 	EXPECT(link[P]->broken && fake.lost == 1);
-	EXPECT(atomic64_read(&xway_counters[XWAY_N_VIOLATIONS]) == before + 1);
+	EXPECT(xway_counted(XWAY_N_VIOLATIONS) == before + 1);
 	EXPECT(link[P]->bell_cons == at);
 	return true;
 }
@@ -1404,8 +1403,8 @@ int xway_selftest(void)
 	}
 	/* Connections that are freed hold the module until then. */
 	rcu_barrier();
-	for (i = 0; i < XWAY_COUNTERS_MAX; i++)
-		atomic64_set(&xway_counters[i], 0);
+	for_each_possible_cpu(i)
+		memset(per_cpu(xway_counters, i), 0, sizeof(xway_counters));
 	for (i = 0; i < XWAY_REASONS_MAX; i++)
 		atomic64_set(&xway_reasons[i], 0);
 	if (failed)

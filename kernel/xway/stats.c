@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <linux/cpumask.h>
+
 #include "stats.h"
 
 const char *const xway_counter_names[XWAY_COUNTERS_MAX] = {
@@ -15,5 +17,16 @@ const char *const xway_reason_names[XWAY_REASONS_MAX] = {
 #undef X
 };
 
-atomic64_t xway_counters[XWAY_COUNTERS_MAX];
 atomic64_t xway_reasons[XWAY_REASONS_MAX];
+DEFINE_PER_CPU(u64, xway_counters[XWAY_COUNTERS_MAX]);
+
+/* What all CPUs have counted. Context: any. */
+u64 xway_counted(enum xway_counter nr)
+{
+	u64 sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu(xway_counters, cpu)[nr]);
+	return sum;
+}

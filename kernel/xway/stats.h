@@ -6,6 +6,7 @@
 #define _XWAY_STATS_H
 
 #include <linux/atomic.h>
+#include <linux/percpu.h>
 
 #define XWAY_COUNTERS(x)						\
 	x(ATTACHED, "attached")		/* sockets taken */		\
@@ -73,10 +74,14 @@ enum xway_reason {
 
 extern const char *const xway_counter_names[XWAY_COUNTERS_MAX];
 extern const char *const xway_reason_names[XWAY_REASONS_MAX];
-extern atomic64_t xway_counters[XWAY_COUNTERS_MAX];
 extern atomic64_t xway_reasons[XWAY_REASONS_MAX];
 
-#define xway_count(id)		atomic64_inc(&xway_counters[XWAY_N_##id])
-#define xway_count_add(id, n)	atomic64_add(n, &xway_counters[XWAY_N_##id])
+/* Each CPU its own, as some are counted for each message */
+DECLARE_PER_CPU(u64, xway_counters[XWAY_COUNTERS_MAX]);
+
+#define xway_count_add(id, n)	this_cpu_add(xway_counters[XWAY_N_##id], n)
+#define xway_count(id)		xway_count_add(id, 1)
+
+u64 xway_counted(enum xway_counter nr);
 
 #endif /* _XWAY_STATS_H */
