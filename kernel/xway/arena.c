@@ -355,19 +355,19 @@ void *xway_arena_addr(struct xway_link *link, u32 nr)
  * xway_arena_roomy() - is there plenty left, for a large ring?
  * @link: the link
  * @pages: pages of that ring
+ * @keep: pages of what this arena may have that must be left for small rings
  *
- * A third of what this arena may have is for small rings. Arenas never shrink. So
- * what this one has may be used, but it may not grow for a large ring when not
- * much is left for the links to come.
+ * Arenas never shrink. So what this one has may be used, but it may not grow for
+ * a large ring when not much is left for the links to come.
  */
-bool xway_arena_roomy(struct xway_link *link, u32 pages)
+bool xway_arena_roomy(struct xway_link *link, u32 pages, u32 keep)
 {
 	struct xway_arena *a = &link->arena;
 	unsigned long nr;
 
 	lockdep_assert_held(&link->lock);
-	return a->in_use + pages <= xway_peer_pages() * 2 / 3 &&
-	       (xway_arena_pages_total() < READ_ONCE(xway_pages_max) * 2 / 3 ||
+	return a->in_use + pages + keep <= xway_peer_pages() &&
+	       (xway_arena_pages_total() < READ_ONCE(xway_pages_max) / 4 * 3 ||
 		arena_has(a, pages, &nr));
 }
 

@@ -54,7 +54,7 @@ int xway_arena_alloc(struct xway_link *link, u32 pages, u32 *first);
 void xway_arena_free(struct xway_link *link, u32 first, u32 pages);
 void xway_arena_keep(struct xway_link *link, u32 pages);
 void *xway_arena_addr(struct xway_link *link, u32 nr);
-bool xway_arena_roomy(struct xway_link *link, u32 pages);
+bool xway_arena_roomy(struct xway_link *link, u32 pages, u32 keep);
 void xway_arena_destroy(struct xway_link *link);
 void xway_arena_flush(void);
 

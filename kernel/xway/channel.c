@@ -30,7 +30,7 @@ static int chan_make(struct xway_conn *conn)
 	kfree(conn->tx.pages);	/* of a channel that was declined */
 	conn->tx.pages = NULL;
 	for (pages = xway_size_ring(link); pages > min; pages /= 2)
-		if (xway_arena_roomy(link, pages) &&
+		if (xway_arena_roomy(link, pages, xway_size_keep(pages)) &&
 		    !xway_arena_alloc(link, pages, &conn->ring_page))
 			break;
 	if (pages == min) {

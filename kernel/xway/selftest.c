@@ -478,13 +478,13 @@ static bool arena_limits(void)
 	EXPECT(alloc(link[A], XWAY_ARENA_PAGES_MAX, &nr) == -ENOSPC);
 	EXPECT(xway_arena_pages_total() == before + 14);
 	mutex_lock(&link[A]->lock);
-	roomy[0] = xway_arena_roomy(link[A], 10);
+	roomy[0] = xway_arena_roomy(link[A], 10, 0);
 	xway_pages_max = before + 14;
-	roomy[1] = xway_arena_roomy(link[A], 10);
+	roomy[1] = xway_arena_roomy(link[A], 10, 0);
 	/* It may not grow now, but what it has may be used. */
 	xway_arena_free(link[A], nr, 10);
-	roomy[2] = xway_arena_roomy(link[A], 10);
-	roomy[3] = xway_arena_roomy(link[A], 11);
+	roomy[2] = xway_arena_roomy(link[A], 10, 0);
+	roomy[3] = xway_arena_roomy(link[A], 11, 0);
 	mutex_unlock(&link[A]->lock);
 	EXPECT(roomy[0] && !roomy[1] && roomy[2] && !roomy[3]);
 	return true;
@@ -1190,9 +1190,10 @@ static u32 ring_of_next(u32 chans)
 
 static bool size_of_many(void)
 {
-	EXPECT(ring_of_next(0) == 64 && ring_of_next(31) == 64);
-	EXPECT(ring_of_next(32) == 32 && ring_of_next(63) == 32);
-	EXPECT(ring_of_next(64) == 16 && ring_of_next(511) == 4);
+	EXPECT(ring_of_next(0) == 64 && ring_of_next(15) == 64);
+	EXPECT(ring_of_next(16) == 32 && ring_of_next(31) == 32);
+	EXPECT(ring_of_next(63) == 16 && ring_of_next(64) == 8);
+	EXPECT(ring_of_next(511) == 8 && ring_of_next(512) == 4);
 	EXPECT(ring_of_next(XWAY_CHANS_MAX) == 4);
 	return true;
 }
@@ -1221,9 +1222,10 @@ static bool size_of_window(void)
 	u32 size = tx->size;
 
 	EXPECT(size == 64 * PAGE_SIZE && xway_size_window(conn[P]) == size);
-	EXPECT(window_after(0, 100) == size && window_after(30, 100) == size);
-	EXPECT(window_after(60, 100) == size / 2);
-	EXPECT(window_after(60, 30) == size);
+	EXPECT(window_after(0, 100) == size && window_after(15, 100) == size);
+	EXPECT(window_after(30, 100) == size / 2);
+	EXPECT(window_after(60, 100) == size / 4);
+	EXPECT(window_after(60, 15) == size);
 	EXPECT(window_after(10000, 20000) == 4 * PAGE_SIZE);
 	/* Long ago */
 	link[P]->fill.period -= 3;

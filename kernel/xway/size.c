@@ -3,8 +3,9 @@
  * Sizes: how much of a link's memory a connection may use.
  *
  * A ring keeps the size that it was made with. The n-th on a link gets the n-th
- * part of what large rings may have, so there is something left for many. And
- * however large its ring is, a sender that finds it full goes on only up to the
+ * part of what large rings may have, so there is something left for many: twice
+ * the smallest ring for as many as possible, which is worth a third of what they
+ * carry. And however large its ring is, a sender that finds it full goes on only up to the
  * part that it would get among those that are full now: a process that may write
  * a quarter of a megabyte before it must wait would leave little of the processor
  * to those with small rings.
@@ -40,10 +41,14 @@ u32 xway_size_ring_min(void)
 static u32 share(u32 n)
 {
 	u32 all = min(xway_peer_pages(), READ_ONCE(xway_pages_max));
-	u32 pages = all / 3 / max(n, 1u);
+	u32 most = ring_kib * 1024 / PAGE_SIZE, least = xway_size_ring_min();
+	u32 pages = all / 6 / max(n, 1u);
 
-	return clamp_t(u32, pages ? rounddown_pow_of_two(pages) : 1,
-		       xway_size_ring_min(), ring_kib * 1024 / PAGE_SIZE);
+	/* Large ones have a third, and these the rest but a twelfth. */
+	if (n <= all / (3 * least))
+		least = min(2 * least, most);
+	return clamp_t(u32, pages ? rounddown_pow_of_two(pages) : 1, least,
+		       most);
 }
 
 /**
@@ -54,6 +59,16 @@ u32 xway_size_ring(const struct xway_link *link)
 {
 	lockdep_assert_held(&link->lock);
 	return share(link->n_chans + 1);
+}
+
+/**
+ * xway_size_keep() - pages that an arena must keep for smaller rings
+ * @pages: of the ring that is to be made
+ */
+u32 xway_size_keep(u32 pages)
+{
+	return xway_peer_pages() /
+	       (pages > 2 * xway_size_ring_min() ? 3 : 12);
 }
 
 /**

@@ -8,6 +8,7 @@ struct xway_conn;
 struct xway_link;
 
 u32 xway_size_ring(const struct xway_link *link);
+u32 xway_size_keep(u32 pages);
 u32 xway_size_ring_min(void);
 u32 xway_size_window(const struct xway_conn *conn);
 void xway_size_full(struct xway_conn *conn);
