@@ -22,6 +22,9 @@
 
 #define ARENA_CHUNK 32
 
+/* Pages that follow each other are looked for 16 at a time. */
+#define RUN_ORDER 4
+
 /* A link's own pages and one small ring; less would be the same as off. */
 #define PAGES_MAX_MIN 16u
 
@@ -184,7 +187,38 @@ void xway_arena_flush(void)
 	}
 }
 
-static int arena_add(struct xway_link *link, struct page **out, u32 *ref)
+/* Pages that follow each other, if there are such: see xway_ring_at(). */
+struct run {
+	struct page *next;
+	u32 left;
+};
+
+static struct page *run_take(struct run *run, u32 wanted)
+{
+	gfp_t gfp = GFP_KERNEL | __GFP_ZERO | __GFP_NOWARN;
+	unsigned int order = min(ilog2(wanted), RUN_ORDER);
+
+	if (!run->left && order) {
+		run->next = alloc_pages(gfp | __GFP_NORETRY, order);
+		if (run->next) {
+			split_page(run->next, order);
+			run->left = 1 << order;
+		}
+	}
+	if (!run->left)
+		return alloc_page(gfp);
+	run->left--;
+	return run->next++;
+}
+
+static void run_end(struct run *run)
+{
+	while (run->left--)
+		__free_page(run->next++);
+}
+
+static int arena_add(struct xway_link *link, struct run *run, u32 wanted,
+		     struct page **out, u32 *ref)
 {
 	struct page *page;
 	int err;
@@ -193,7 +227,7 @@ static int arena_add(struct xway_link *link, struct page **out, u32 *ref)
 		err = -ENOSPC;
 		goto err_count;
 	}
-	page = alloc_page(GFP_KERNEL | __GFP_ZERO | __GFP_NOWARN);
+	page = run_take(run, wanted);
 	if (!page) {
 		err = -ENOMEM;
 		goto err_count;
@@ -215,6 +249,7 @@ err_count:
 static int arena_grow(struct xway_link *link, u32 pages)
 {
 	struct xway_arena *a = &link->arena;
+	struct run run = {}, none = {};
 	u32 i;
 	int err = 0;
 
@@ -240,12 +275,12 @@ static int arena_grow(struct xway_link *link, u32 pages)
 		u32 *dir;
 
 		if (!link->dir[d].page) {
-			err = arena_add(link, &link->dir[d].page,
+			err = arena_add(link, &none, 1, &link->dir[d].page,
 					&link->dir[d].ref);
 			if (err)
 				break;
 		}
-		err = arena_add(link, &slot->page, &slot->ref);
+		err = arena_add(link, &run, pages - i, &slot->page, &slot->ref);
 		if (err)
 			break;
 		dir = page_address(link->dir[d].page);
@@ -254,6 +289,7 @@ static int arena_grow(struct xway_link *link, u32 pages)
 		if (a->hdr)
 			WRITE_ONCE(a->hdr->dirs[d], link->dir[d].ref);
 	}
+	run_end(&run);
 	if (a->hdr) {
 		/* Entries before their count: pairs with xway_view_addr(). */
 		virt_store_release(&a->hdr->pages, a->pages);

@@ -106,17 +106,27 @@ static inline void xway_ring_arm(u32 *own, u32 want)
  * @pages: the ring's pages
  * @idx: index
  * @size: size of the ring in bytes, a power of two
- * @len: in: bytes wanted; out: of these, bytes up to the end of the page
+ * @len: in: bytes wanted; out: of these, bytes that follow each other there
+ *
+ * Pages that happen to follow each other are one piece: processors copy pieces
+ * of more than a page faster.
  */
 static inline void *xway_ring_at(void *const *pages, u32 idx, u32 size,
 				 u32 *len)
 {
 	u32 off = idx & (size - 1);
-	u32 in_page = off % RING_PAGE_SIZE;
+	u32 nr = off / RING_PAGE_SIZE, last = size / RING_PAGE_SIZE - 1;
+	u32 have = RING_PAGE_SIZE - off % RING_PAGE_SIZE;
+	char *page = pages[nr];
 
-	if (*len > RING_PAGE_SIZE - in_page)
-		*len = RING_PAGE_SIZE - in_page;
-	return (char *)pages[off / RING_PAGE_SIZE] + in_page;
+	while (have < *len && nr < last &&
+	       pages[nr + 1] == (char *)pages[nr] + RING_PAGE_SIZE) {
+		have += RING_PAGE_SIZE;
+		nr++;
+	}
+	if (*len > have)
+		*len = have;
+	return page + off % RING_PAGE_SIZE;
 }
 
 #endif /* _XWAY_RING_H */

@@ -145,10 +145,10 @@ static void rx_publish(struct xway_conn *conn, u32 old)
 }
 
 /*
- * Copy what lies in one page, or with MSG_TRUNC count it. Page faults are off
+ * Copy what lies in one piece, or with MSG_TRUNC count it. Page faults are off
  * while the peer's pages are read, so that unmapping never waits for a user's
- * fault handler. @len: in: bytes wanted; out: of these, bytes up to the end of
- * the page. Return: bytes copied.
+ * fault handler. @len: in: bytes wanted; out: of these, bytes in the piece.
+ * Return: bytes copied.
  */
 static u32 rx_copy(const struct xway_rx *rx, struct msghdr *msg, u32 idx,
 		   u32 *len, int flags)
@@ -191,7 +191,7 @@ int xway_rx_ring(struct xway_conn *conn, struct msghdr *msg, size_t len,
 	}
 	len = min_t(size_t, len, avail);
 	while (done < len) {
-		u32 n = len - done;
+		u32 n = min_t(u32, len - done, RX_STRETCH);
 		u32 got = rx_copy(rx, msg, start + done, &n, flags);
 
 		done += got;
@@ -483,7 +483,7 @@ int xway_rx_spill(struct xway_conn *conn, bool forced)
 		u32 nr = (at & (rx->size - 1)) / RING_PAGE_SIZE;
 		void *from;
 
-		n = rx->prod - at;
+		n = min(rx->prod - at, RING_PAGE_SIZE - at % RING_PAGE_SIZE);
 		from = xway_ring_at(rx->pages, at, rx->size, &n);
 		if (!pages[nr]) {
 			pages[nr] = (void *)__get_free_page(GFP_KERNEL |

@@ -14,6 +14,7 @@
 #include <linux/platform_device.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
+#include <linux/sort.h>
 #include <net/ipv6.h>
 #include <xen/events.h>
 #include <xen/grant_table.h>
@@ -99,6 +100,40 @@ static void xen_abandon(struct xway_link *link, struct page *page, u32 ref)
 }
 
 /*
+ * Addresses for the peers' pages, which have none to spare otherwise. They are
+ * got in batches and used in their order, so that the pages of a ring, mapped
+ * one after the other, follow each other: see xway_ring_at().
+ */
+static DEFINE_MUTEX(spare_lock);
+static struct page *spare[64];
+static u32 spares;	/* the next to be used is the last */
+
+static int later_first(const void *a, const void *b)
+{
+	const struct page *x = *(struct page *const *)a;
+	const struct page *y = *(struct page *const *)b;
+
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static int spare_take(struct page **page)
+{
+	int err = 0;
+
+	mutex_lock(&spare_lock);
+	if (!spares && !gnttab_alloc_pages(ARRAY_SIZE(spare), spare)) {
+		spares = ARRAY_SIZE(spare);
+		sort(spare, spares, sizeof(*spare), later_first, NULL);
+	}
+	if (spares)
+		*page = spare[--spares];
+	else
+		err = gnttab_alloc_pages(1, page);
+	mutex_unlock(&spare_lock);
+	return err;
+}
+
+/*
  * Per page and read-only. No contiguous mapping: vmap() of granted pages does
  * not work in a PV guest.
  */
@@ -108,7 +143,7 @@ static int xen_map(struct xway_link *link, u32 ref, struct xway_mapping *m)
 	struct gnttab_map_grant_ref op;
 	int err;
 
-	err = gnttab_alloc_pages(1, &m->page);
+	err = spare_take(&m->page);
 	if (err)
 		return err;
 	gnttab_set_map_op(&op, (unsigned long)page_address(m->page),
@@ -673,4 +708,5 @@ void xway_xen_exit(void)
 	mutex_unlock(&peers_lock);
 	platform_device_unregister(device);
 	platform_driver_unregister(&driver);
+	gnttab_free_pages(spares, spare);
 }

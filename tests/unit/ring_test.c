@@ -148,6 +148,18 @@ static void **pages_new(u32 size)
 	return pages;
 }
 
+/* The next @run pages of each follow each other. */
+static void **pages_in_runs(u32 size, u32 run, void **memory)
+{
+	u32 n = size / RING_PAGE_SIZE, i;
+	void **pages = calloc(n, sizeof(*pages));
+
+	*memory = malloc((size_t)size * 2);
+	for (i = 0; i < n; i++)
+		pages[i] = (char *)*memory + (i + i / run * (n > run)) * (size_t)RING_PAGE_SIZE;
+	return pages;
+}
+
 static void pages_free(void **pages, u32 size)
 {
 	u32 n = size / RING_PAGE_SIZE;
@@ -155,6 +167,18 @@ static void pages_free(void **pages, u32 size)
 	while (n--)
 		free(pages[n]);
 	free(pages);
+}
+
+/* Bytes from an offset on that follow each other. */
+static u32 piece_at(void *const *pages, u32 size, u32 off)
+{
+	u32 nr = off / 4096, room = 4096 - off % 4096;
+
+	while (nr + 1 < size / 4096 && pages[nr + 1] == (char *)pages[nr] + 4096) {
+		room += 4096;
+		nr++;
+	}
+	return room;
 }
 
 static void test_at(void)
@@ -173,7 +197,7 @@ static void test_at(void)
 			u32 idx = i - size, off = idx % size;
 
 			for (j = 0; j < ARRAY_SIZE(lens); j++) {
-				u32 len = lens[j], room = 4096 - off % 4096;
+				u32 len = lens[j], room = piece_at(pages, size, off);
 				char *at = xway_ring_at(pages, idx, size, &len);
 
 				CHECK(at == (char *)pages[off / 4096] + off % 4096,
@@ -191,6 +215,31 @@ static void test_at(void)
 		}
 		pages_free(pages, size);
 	}
+}
+
+static void test_at_runs(void)
+{
+	u32 p, run, off, len;
+
+	for (p = 0; p < 6; p++)
+		for (run = 1; run <= 5; run++) {
+			u32 size = RING_PAGE_SIZE << p, step = 977;
+			void *memory, **pages = pages_in_runs(size, run, &memory);
+
+			for (off = 0; off < size; off += step)
+				for (len = 1; len < 2 * size; len += 1777) {
+					u32 got = len, room = piece_at(pages, size, off);
+					char *at = xway_ring_at(pages, off, size, &got);
+
+					CHECK(at == (char *)pages[off / 4096] + off % 4096,
+					      "offset %u size %u", off, size);
+					CHECK(got == (len < room ? len : room),
+					      "offset %u size %u runs of %u: %u of %u", off, size,
+					      run, got, len);
+				}
+			free(pages);
+			free(memory);
+		}
 }
 
 /* ---- one thread: a ring against a plain count of bytes ---- */
@@ -539,8 +588,9 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
-	{ "unread", test_unread }, { "crossed", test_crossed }, { "at", test_at },
-	{ "model", test_model },   { "stress", test_stress },	{ "litmus", test_litmus },
+	{ "unread", test_unread },   { "crossed", test_crossed }, { "at", test_at },
+	{ "at_runs", test_at_runs }, { "model", test_model },	  { "stress", test_stress },
+	{ "litmus", test_litmus },
 };
 
 int main(int argc, char **argv)
