@@ -238,7 +238,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.only and arguments.full:
         raise RigError("--full measures everything, --only one application: give one of them")
     arguments.out.mkdir(parents=True, exist_ok=True)
-    for name in ("demo", "load"):
+    for name in ("demo", "load", "connections"):
         for picture in arguments.out.glob(f"{name}.*"):  # of another run
             picture.unlink()
     arguments.say = Progress()
@@ -247,7 +247,8 @@ def run(arguments: argparse.Namespace) -> int:
     (arguments.out / "results.json").write_text(text + "\n")
     print(f"\n{results.table()}\n")
     pictures = plot.draw(results, arguments.out) if results.micro else []
-    for path in [*pictures, *plot.draw_loads(results, arguments.out)]:
+    pictures += [*plot.draw_loads(results, arguments.out), *plot.draw_connections(results, arguments.out)]
+    for path in pictures:
         print(f"picture: {path}")
     print(f"numbers: {arguments.out / 'results.json'}", flush=True)
     others = float(str(results.about.get("others_on_host", 0)))

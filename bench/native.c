@@ -5,8 +5,9 @@
  *   native SIZE MS     bandwidth of messages of SIZE bytes in MB/s, measured for MS each, medians of five rounds;
  *                      prints a line of JSON
  *
- * ring: between two threads, each pinned to a CPU of its own, in stretches as kernel/xway has them; who finds
- * nothing to do spins, so nobody asks for an event, but each looks whether the other did. memcpy: one copy by one thread, from and to memory
+ * ring: between two threads, each pinned to a CPU of its own, in stretches, and in memory of which 16 pages follow each
+ * other, as kernel/xway has them; who finds nothing to do spins, so nobody asks for an event, but each looks whether the
+ * other did. pages: the same, and no two pages follow each other. memcpy: one copy by one thread, from and to memory
  * as large as the ring, which stays in its cache. relay: nothing but a memcpy at each end, by turns on the halves of
  * such memory: what two CPUs can do that pass bytes from cache to cache. unix: a UNIX stream socket between
  * the same two threads.
@@ -21,11 +22,12 @@
 
 #define RING_SIZE (256u * 1024)
 #define STRETCH 16384u
+#define RUN 16 /* pages that follow each other */
 #define ROUNDS 5
 
-enum { RING, RELAY, ALONE, UNIX, KINDS };
+enum { RING, PAGES, RELAY, ALONE, UNIX, KINDS };
 
-static const char *const names[KINDS] = { "ring", "relay", "memcpy", "unix" };
+static const char *const names[KINDS] = { "ring", "pages", "relay", "memcpy", "unix" };
 
 static struct {
 	u32 prod __attribute__((aligned(64)));
@@ -50,6 +52,13 @@ static void pin(int cpu)
 		fprintf(stderr, "native: cannot pin a thread to CPU %d\n", cpu);
 }
 
+/* Have so many pages of the ring follow each other, and the next not. */
+static void place(unsigned char *memory, u32 run)
+{
+	for (u32 i = 0; i < RING_SIZE / RING_PAGE_SIZE; i++)
+		pages[i] = memory + (i + i / run) * RING_PAGE_SIZE;
+}
+
 /* Copy between memory and the ring from index @idx on. */
 static void copy(u32 idx, unsigned char *memory, u32 len, bool in)
 {
@@ -67,7 +76,7 @@ static void copy(u32 idx, unsigned char *memory, u32 len, bool in)
 
 static void *ring_writer(void *unused)
 {
-	u32 prod = 0, used;
+	u32 prod = 0, cons = 0;
 
 	(void)unused;
 	pin(1);
@@ -75,8 +84,9 @@ static void *ring_writer(void *unused)
 		for (u32 done = 0; done < size && phase < 2;) {
 			u32 n = size - done < STRETCH ? size - done : STRETCH;
 
-			used = prod - ring_load_acquire(&shm.cons);
-			if (RING_SIZE - used < n)
+			if (RING_SIZE - (prod - cons) < n)
+				cons = ring_load_acquire(&shm.cons);
+			if (RING_SIZE - (prod - cons) < n)
 				continue;
 			copy(prod, from + done, n, true);
 			if (xway_ring_publish(&shm.prod, prod + n, prod, &shm.want_data))
@@ -220,6 +230,7 @@ static double measured(void *(*writer)(void *), double (*reader)(void), uint32_t
 int main(int argc, char **argv)
 {
 	double found[KINDS][ROUNDS];
+	unsigned char *memory;
 	uint32_t ms;
 
 	signal(SIGPIPE, SIG_IGN);
@@ -230,8 +241,10 @@ int main(int argc, char **argv)
 	size = number(argv[1], 1, MESSAGE_MAX, "SIZE");
 	ms = number(argv[2], 1, 100000, "MS");
 	memset(from, 0x55, sizeof(from));
-	for (u32 i = 0; i < RING_SIZE / RING_PAGE_SIZE; i++)
-		pages[i] = aligned_alloc(RING_PAGE_SIZE, RING_PAGE_SIZE);
+	memory = aligned_alloc(RING_PAGE_SIZE, 2 * RING_SIZE);
+	if (!memory)
+		die("aligned_alloc");
+	memset(memory, 0, 2 * RING_SIZE);
 	for (int round = 0; round < ROUNDS; round++) {
 		memset(&shm, 0, sizeof(shm));
 		memset(&turns, 0, sizeof(turns));
@@ -239,7 +252,11 @@ int main(int argc, char **argv)
 			die("socketpair");
 		found[ALONE][round] = measured(NULL, copy_alone, ms);
 		found[RELAY][round] = measured(relay_writer, relay_read, ms);
+		place(memory, RUN);
 		found[RING][round] = measured(ring_writer, ring_read, ms);
+		memset(&shm, 0, sizeof(shm));
+		place(memory, 1);
+		found[PAGES][round] = measured(ring_writer, ring_read, ms);
 		found[UNIX][round] = measured(unix_writer, unix_read, ms);
 		close(fds[1]);
 	}

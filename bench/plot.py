@@ -18,7 +18,7 @@ from matplotlib.ticker import (  # type: ignore[import-not-found,unused-ignore]
 )
 
 from bench.pair import NETFRONT, RING_SHARE, XWAY
-from bench.results import CPU, DOM0_CPU, P99, RATE, Results, number, size_text
+from bench.results import CALL, CALLS, CPU, DOM0_CPU, MANY, P99, RATE, Results, number, size_text
 
 INK, FAINT, GRID = "#1f2933", "#5f6c7b", "#e4e8ee"
 STYLES: dict[str, dict[str, Any]] = {
@@ -27,6 +27,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "unix": {"color": "#2a9d6f", "marker": "^", "lw": 1.5, "ms": 6, "zorder": 4},
     "loopback": {"color": "#8a63b8", "marker": "D", "lw": 1.5, "ms": 5, "zorder": 3},
     "libvchan": {"color": "#e0962b", "marker": "v", "lw": 1.5, "ms": 6, "zorder": 2},
+    "memcpy": {"color": "#8a94a0", "marker": ".", "lw": 1.2, "ls": (0, (3, 2)), "ms": 6, "zorder": 1},
 }
 TIMES = "\N{MULTIPLICATION SIGN}"
 WIDTH = 12.0  # inches
@@ -37,6 +38,7 @@ NAMES = {
     "unix": "UNIX socket, one guest",
     "loopback": "TCP loopback, one guest",
     "libvchan": "libvchan, guest to guest (not sockets)",
+    "memcpy": "a copy in memory, one guest",
 }
 # Kinds of transactions, and what their number of clients is called.
 LOADS = {
@@ -124,6 +126,71 @@ def draw_loads(results: Results, folder: Path) -> list[Path]:
         return _save(figure, results, folder / "load")
 
 
+def draw_connections(results: Results, folder: Path) -> list[Path]:
+    """Draw what connections cost, and many at once, into connections.png and connections.svg."""
+    if not results.sizes(CALL) or not results.sizes(MANY):
+        return []
+    height = 5.4
+    with plt.rc_context(RC):
+        figure = plt.figure(figsize=(WIDTH, height))
+        left = figure.add_axes((0.85 / WIDTH, 1.2 / height, 6.2 / WIDTH, 2.9 / height))
+        _calls(left, results)
+        _many(figure.add_axes((8.3 / WIDTH, 1.2 / height, 3.4 / WIDTH, 2.9 / height)), results)
+        figure.legend(
+            *left.get_legend_handles_labels(),
+            loc="center",
+            bbox_to_anchor=(0.5, 0.3 / height),
+            ncol=2,
+            frameon=False,
+        )
+        return _save(figure, results, folder / "connections")
+
+
+def _calls(axes: Any, results: Results) -> None:
+    """Draw what each call takes, side by side, as the paper's Figure 16 does."""
+    places = results.sizes(CALL)
+    for offset, path in ((-0.2, NETFRONT), (0.2, XWAY)):
+        found = [results.micro[CALL, place][path] for place in places]
+        bars = axes.bar(
+            [place + offset for place in places],
+            [one.median for one in found],
+            width=0.38,
+            color=STYLES[path]["color"],
+            label=NAMES[path],
+            zorder=2,
+        )
+        axes.bar_label(bars, [number(one.median) for one in found], fontsize=8, color=FAINT, padding=2)
+    axes.set_yscale("log")
+    axes.set_ylim(top=axes.get_ylim()[1] * 1.6)
+    axes.set_xticks(
+        places, [f"{CALLS[place]}()" for place in places[:-1]] + ["a whole\nconnection"], color=INK
+    )
+    axes.tick_params(axis="x", length=0)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.grid(True, axis="y", which="major", color=GRID, lw=0.9)
+    axes.set_title("Calls that make and end a connection")
+    axes.set_ylabel("µs, log scale")
+
+
+def _many(axes: Any, results: Results) -> None:
+    """Draw what many streams carry together."""
+    counts = results.sizes(MANY)
+    for path in (XWAY, NETFRONT):
+        found = [results.micro[MANY, count][path] for count in counts]
+        style = {**STYLES[path], "markeredgecolor": "white", "mew": 0.9}
+        axes.plot(counts, [one.median for one in found], **style)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(counts, [str(count) for count in counts])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_ylim(0, axes.get_ylim()[1] * 1.08)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.grid(True, which="major", color=GRID, lw=0.9)
+    axes.set_title("Many streams of 16 KiB at once")
+    axes.set_ylabel("Mbit/s together")
+    axes.set_xlabel("streams, log scale")
+
+
 def _save(figure: Any, results: Results, path: Path) -> list[Path]:
     """Write the title and save the picture."""
     height = figure.get_size_inches()[1]
@@ -174,9 +241,9 @@ def _curves(axes: Any, results: Results, mode: str, title: str, unit: str) -> No
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(sizes, [size_text(size) for size in sizes])
-    crowded = [later / size < 4 for size, later in itertools.pairwise(sizes)]
+    crowded = [later / size <= 4 for size, later in itertools.pairwise(sizes)]
     for place, (label, close) in enumerate(zip(axes.get_xticklabels()[1:], crowded, strict=False)):
-        if close:  # 1 KiB and 2 KiB lie beside each other
+        if close:  # as 16 KiB and 64 KiB
             axes.get_xticklabels()[place].set_ha("right")
             label.set_ha("left")
     axes.xaxis.set_minor_locator(NullLocator())

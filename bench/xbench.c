@@ -295,8 +295,7 @@ static void listening(const struct addrinfo *to, int count)
 		close(fd);
 	}
 	fd = connected(to, &unused, &unused);
-	if (write(fd, &report, 1) != 1 ||
-	    read(fd, times[ACCEPT], sizeof(double)) != sizeof(double))
+	if (write(fd, &report, 1) != 1 || read(fd, times[ACCEPT], sizeof(double)) != sizeof(double))
 		die("report");
 	close(fd);
 }
@@ -399,6 +398,19 @@ static void sink(uint16_t port)
 	}
 }
 
+/* Write some messages, until one does not fit. */
+static void write_burst(int fd, size_t size)
+{
+	for (int i = 0; i < 4; i++) {
+		ssize_t n = write(fd, buffer, size);
+
+		if (n < 0 && errno != EAGAIN)
+			die("write");
+		if (n < (ssize_t)size)
+			return;
+	}
+}
+
 /* Send by many connections at once; the sink counts what it got of each in the measured time. */
 static int many(const char *host, const char *port, int count, int ms, int warm_ms)
 {
@@ -431,8 +443,7 @@ static int many(const char *host, const char *port, int count, int ms, int warm_
 		int n = epoll_wait(all, events, 64, 100);
 
 		for (int i = 0; i < n; i++)
-			if (write(events[i].data.fd, buffer, t.size) < 0 && errno != EAGAIN)
-				die("write");
+			write_burst(events[i].data.fd, t.size);
 	}
 	stop_phases();
 	for (int i = 0; i < count; i++) {
