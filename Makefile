@@ -2,7 +2,8 @@
 #
 #   make              build the module for the rig's kernels, xwayd and xway
 #   make demo         boot a real Xen and compare the ways between two guests
-#   make bench        everything that is measured, by both clocks; bench-quick: less of it
+#   make bench        everything that is measured, by both clocks, and which goals it reaches;
+#                     bench-quick: less of it
 #   make check        all tests; or a part: check-unit check-tools check-debug check-stress
 #                     check-style check-plain check-xen
 #   make check-deep   random calls between guests whose kernel checks memory and locks; builds that first
@@ -75,6 +76,7 @@ bench bench-quick: packages
 	cat build/bench/native.json
 	bench/demo $(EXTENT) --no-apps --clock instructions --out build/bench/instructions
 	bench/demo $(EXTENT) --out build/bench/wall
+	bench/goals build/bench/native.json build/bench/instructions/results.json build/bench/wall/results.json
 
 compat: packages
 	$(PYTEST) tests/programs tests/suites
