@@ -99,10 +99,15 @@ def _instructions(figures: Figures) -> Iterator[Row]:
         yield Row(f"request/response up to 16 KiB, time, of {other}", bound, False, found)
     found = figures.ratios(CALL, XWAY, NETFRONT, calls)
     yield Row("connect(), and a whole connection, time, of netfront", 1.03, False, found)
-    for what in ("loopback", "elsewhere"):
-        for mode, ours, other in (("rr", LOADED, ABSENT), ("stream", ABSENT, LOADED)):
-            found = figures.ratios(f"{what}-{mode}", ours, other)
-            yield Row(f"{what}, {mode}, time with the module, of without", 1.005, False, found)
+    # Not streams over loopback, which fall into one of two rhythms that differ by half, module or not. The
+    # tests count how many of their instructions are XWAY's.
+    for mode, ours, other in (
+        ("loopback-rr", LOADED, ABSENT),
+        ("elsewhere-rr", LOADED, ABSENT),
+        ("elsewhere-stream", ABSENT, LOADED),
+    ):
+        found = figures.ratios(mode, ours, other)
+        yield Row(f"{mode.replace('-', ', ')}, time with the module, of without", 1.005, False, found)
     found = figures.ratios(f"elsewhere-{CALL}", LOADED, ABSENT, calls)
     yield Row("elsewhere, connect(), and a whole connection, with, of without", 1.005, False, found)
 
@@ -123,9 +128,6 @@ def _wall(figures: Figures) -> Iterator[Row]:
         found = {name: gain for name, gain in figures.gains(*words).items() if "CPU" not in name}
         yield Row(f"{what}: throughput and p99, of netfront", 1, True, found)
     yield Row("domain 0's CPU for a transaction, of netfront's", 0.05, False, figures.dom0())
-
-
-def _many(figures: Figures) -> Iterator[Row]:
     together = figures.values(MANY, XWAY)
     best = max(together.values(), default=0)
     found = {count: value / best for count, value in together.items()}
@@ -137,7 +139,7 @@ def rows(data: dict[str, list[dict[str, object]]], clock: str) -> list[Row]:
     """Return the goals that something was measured for."""
     figures = Figures(data)
     own = _instructions if clock == INSTRUCTIONS else _wall
-    return [row for goals in (_both, own, _many) for row in goals(figures) if row.found]
+    return [row for goals in (_both, own) for row in goals(figures) if row.found]
 
 
 def native(lines: str) -> list[Row]:
