@@ -43,7 +43,10 @@ def test_both_directions_at_once(ends: Ends, machine: Machine, family: str, size
     for end in (moved.active, moved.passive):
         assert end["tx_ring_bytes"] + end["tx_tcp_bytes"] >= size
     assert moved.ring_share() > 0.9, moved.seen()
-    assert moved.active["switched_to_ring"] == moved.passive["switched_to_ring"] == 1
+    # Where other programs hold up a reader for more than a second it counts as stalled, and comes back.
+    stalled = sum(end["reason:stalled"] for end in (moved.active, moved.passive))
+    for end in (moved.active, moved.passive):
+        assert 1 <= end["switched_to_ring"] <= 1 + stalled, moved.seen()
 
 
 @pytest.mark.parametrize(
