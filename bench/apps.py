@@ -190,9 +190,9 @@ class LargeWget(Wget):
     """wget from nginx, so much that its start does not count."""
 
     name = "wget, large"
-    mib = 64
+    mib = 256
     copy = f"{FOLDER}/copy"
-    metrics = (Metric("wget, 64 MiB", "Mbit/s", True, "wget -q of 64 MiB from nginx, tmpfs to tmpfs"),)
+    metrics = (Metric("wget, 256 MiB", "Mbit/s", True, "wget -q of 256 MiB from nginx, tmpfs to tmpfs"),)
 
 
 class Ftp(App):
@@ -200,7 +200,7 @@ class Ftp(App):
 
     name = "ftp"
     mib = LargeWget.mib
-    metrics = (Metric("ftp, 64 MiB", "Mbit/s", True, "curl -s of 64 MiB from vsftpd, tmpfs to tmpfs"),)
+    metrics = (Metric("ftp, 256 MiB", "Mbit/s", True, "curl -s of 256 MiB from vsftpd, tmpfs to tmpfs"),)
 
     def start(self, server: Guest, client: Guest) -> None:
         """Start vsftpd."""
@@ -230,7 +230,9 @@ class Rsync(App):
 
     name = "rsync"
     mib = LargeWget.mib
-    metrics = (Metric("rsync, 64 MiB", "Mbit/s", True, "rsync -W of 64 MiB from its daemon, tmpfs to tmpfs"),)
+    metrics = (
+        Metric("rsync, 256 MiB", "Mbit/s", True, "rsync -W of 256 MiB from its daemon, tmpfs to tmpfs"),
+    )
 
     def start(self, server: Guest, client: Guest) -> None:
         """Start the daemon."""
