@@ -191,7 +191,8 @@ int xway_rx_ring(struct xway_conn *conn, struct msghdr *msg, size_t len,
 	}
 	len = min_t(size_t, len, avail);
 	while (done < len) {
-		u32 n = min_t(u32, len - done, RX_STRETCH);
+		u32 n = min_t(u32, len - done,
+			      RX_STRETCH - done % RX_STRETCH);
 		u32 got = rx_copy(rx, msg, start + done, &n, flags);
 
 		done += got;
