@@ -55,6 +55,17 @@ static inline int xway_ioctl_put(xway_ioctl_arg_t arg, int n)
 }
 #endif
 
+/* Of one that access_ok() has let pass: what is speculated must not go further. */
+static inline const void __user *xway_user_address(const void __user *p)
+{
+#ifdef can_do_masked_user_access
+	return mask_user_address(p);
+#else
+	barrier_nospec();
+	return p;
+#endif
+}
+
 #ifdef _XWAY_PROTO_COMPAT
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
 /* splice(): without it the core copies, through our recvmsg */

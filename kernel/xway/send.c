@@ -192,7 +192,7 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 
 /*
  * As xway_tx_copy(), but a message that is one buffer, as write() and send() have
- * it, and does not cross a page's end, is copied at once: of a few bytes the way
+ * it, and lies in one piece in the ring, is copied at once: of a few bytes the way
  * through _copy_from_iter() costs more than the bytes.
  */
 static __always_inline u32 copy_short(const struct xway_tx *tx,
@@ -209,6 +209,7 @@ static __always_inline u32 copy_short(const struct xway_tx *tx,
 	user = from->ubuf + from->iov_offset;
 	if (n != len || !access_ok(user, len))
 		return xway_tx_copy(tx, msg, len);
+	user = xway_user_address(user);
 	instrument_copy_from_user_before(at, user, len);
 	n = raw_copy_from_user(at, user, len);
 	instrument_copy_from_user_after(at, user, len, n);
@@ -262,13 +263,19 @@ static bool send_short(struct sock *sk, struct msghdr *msg, u32 len)
 int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 {
 	struct xway_conn *conn = xway_switch_conn(sk);
+	const struct proto *prot = READ_ONCE(sk->sk_prot);
 	int ret;
 
 	if (!conn) {
 		if (!(msg->msg_flags & MSG_DONTWAIT) && xway_restart(msg))
 			return -ERESTARTSYS;
+		/* Given back since the call began, and perhaps to another
+		 * owner, as kernel TLS.
+		 */
+		if (prot->sendmsg == xway_sendmsg)
+			prot = xway_base_of(sk);
 		xway_stray_enter();
-		ret = xway_base_of(sk)->sendmsg(sk, msg, size);
+		ret = prot->sendmsg(sk, msg, size);
 		xway_stray_leave();
 		return ret;
 	}

@@ -46,8 +46,8 @@ static inline u32 xway_tx_room(const struct xway_tx *tx, const struct sock *sk)
  * Copy into free room what nobody sees yet. Return: bytes copied.
  *
  * Not by copy_from_iter(), which would look up with each call whether the ring's
- * pages are an object of a slab's: they are whole pages, and xway_ring_at() ends
- * at a page's end.
+ * pages are an object of a slab's: they are whole pages, and a piece ends where
+ * they do.
  */
 static inline u32 xway_tx_copy(const struct xway_tx *tx, struct msghdr *msg,
 			       u32 len)
