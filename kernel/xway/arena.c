@@ -191,6 +191,7 @@ void xway_arena_flush(void)
 struct run {
 	struct page *next;
 	u32 left;
+	bool none;		/* memory has no more such */
 };
 
 static struct page *run_take(struct run *run, u32 wanted)
@@ -198,8 +199,10 @@ static struct page *run_take(struct run *run, u32 wanted)
 	gfp_t gfp = GFP_KERNEL | __GFP_ZERO | __GFP_NOWARN;
 	unsigned int order = min(ilog2(wanted), RUN_ORDER);
 
-	if (!run->left && order) {
-		run->next = alloc_pages(gfp | __GFP_NORETRY, order);
+	if (!run->left && order && !run->none) {
+		/* Those that are free: nothing is moved or written for them. */
+		run->next = alloc_pages(gfp & ~__GFP_RECLAIM, order);
+		run->none = !run->next;
 		if (run->next) {
 			split_page(run->next, order);
 			run->left = 1 << order;
