@@ -37,10 +37,16 @@ u32 xway_size_ring_min(void)
 	return min(ring_kib, ring_kib_min) * 1024 / PAGE_SIZE;
 }
 
+/* Pages that one arena may have at most */
+static u32 all_pages(void)
+{
+	return min(xway_peer_pages(), READ_ONCE(xway_pages_max));
+}
+
 /* Pages for each of @n, a power of two */
 static u32 share(u32 n)
 {
-	u32 all = min(xway_peer_pages(), READ_ONCE(xway_pages_max));
+	u32 all = all_pages();
 	u32 most = ring_kib * 1024 / PAGE_SIZE, least = xway_size_ring_min();
 	u32 pages = all / 6 / max(n, 1u);
 
@@ -67,8 +73,11 @@ u32 xway_size_ring(const struct xway_link *link)
  */
 u32 xway_size_keep(u32 pages)
 {
-	return xway_peer_pages() /
-	       (pages > 2 * xway_size_ring_min() ? 3 : 12);
+	u32 all = all_pages();
+
+	/* What it may not have anyway, and a part of the rest */
+	return xway_peer_pages() - all +
+	       all / (pages > 2 * xway_size_ring_min() ? 3 : 12);
 }
 
 /**
