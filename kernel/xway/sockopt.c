@@ -125,7 +125,9 @@ int xway_setsockopt(struct sock *sk, int level, int optname, sockptr_t optval,
 	/* The next message asks anew how much the ring may hold. */
 	if (entered && level == SOL_TCP && optname == TCP_NOTSENT_LOWAT) {
 		lock_sock(sk);
-		entered->tx.until = entered->tx.prod;
+		conn = xway_switch_conn_rcu(sk);
+		if (conn)
+			conn->tx.until = conn->tx.prod;
 		release_sock(sk);
 	}
 	leave(entered);
