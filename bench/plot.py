@@ -241,9 +241,10 @@ def _curves(axes: Any, results: Results, mode: str, title: str, unit: str) -> No
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(sizes, [size_text(size) for size in sizes])
-    crowded = [later / size <= 4 for size, later in itertools.pairwise(sizes)]
+    axes.tick_params(axis="x", labelsize=9)
+    crowded = [later / size < 4 for size, later in itertools.pairwise(sizes)]
     for place, (label, close) in enumerate(zip(axes.get_xticklabels()[1:], crowded, strict=False)):
-        if close:  # as 16 KiB and 64 KiB
+        if close:  # 1 KiB and 2 KiB lie beside each other
             axes.get_xticklabels()[place].set_ha("right")
             label.set_ha("left")
     axes.xaxis.set_minor_locator(NullLocator())

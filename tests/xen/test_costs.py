@@ -42,11 +42,11 @@ LIMITS = {
     ("stream", 65536): {
         "instructions_xway": 2250,
         "copies": 2.01,
-        "locked": 55,
+        "locked": 58,
         "locked_xway": 17,
         "objects": 0.1,
         "pages": 0.1,
-        "hypercalls": 4.9,
+        "hypercalls": 5.2,
     },
     ("rr", 1): {
         "instructions_xway": 1400,
