@@ -84,13 +84,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
         left = axes(0.85, below + 1.5, 4.95, 3.7)
         _curves(left, results, "stream", "Bandwidth", "Mbit/s")
         _curves(axes(6.8, below + 1.5, 4.95, 3.7), results, "rr", "Latency", "µs one way")
-        figure.legend(
-            *left.get_legend_handles_labels(),
-            loc="center",
-            bbox_to_anchor=(0.5, (below + 0.55) / height),
-            ncol=3,
-            frameon=False,
-        )
+        _legend(figure, left, (below + 0.55) / height, 3)
         if bars:
             _bars(axes(1.75, 0.45, WIDTH - 2.0, below - 0.95), results, bars)
         return _save(figure, results, folder / "demo")
@@ -116,13 +110,7 @@ def draw_loads(results: Results, folder: Path) -> list[Path]:
                     xlabel=who,
                 )
                 _loads(axes, results, kind, name)
-        figure.legend(
-            *axes.get_legend_handles_labels(),
-            loc="center",
-            bbox_to_anchor=(0.5, 0.35 / height),
-            ncol=2,
-            frameon=False,
-        )
+        _legend(figure, axes, 0.35 / height, 2)
         return _save(figure, results, folder / "load")
 
 
@@ -136,13 +124,7 @@ def draw_connections(results: Results, folder: Path) -> list[Path]:
         left = figure.add_axes((0.85 / WIDTH, 1.2 / height, 6.2 / WIDTH, 2.9 / height))
         _calls(left, results)
         _many(figure.add_axes((8.3 / WIDTH, 1.2 / height, 3.4 / WIDTH, 2.9 / height)), results)
-        figure.legend(
-            *left.get_legend_handles_labels(),
-            loc="center",
-            bbox_to_anchor=(0.5, 0.3 / height),
-            ncol=2,
-            frameon=False,
-        )
+        _legend(figure, left, 0.3 / height, 2)
         return _save(figure, results, folder / "connections")
 
 
@@ -189,6 +171,17 @@ def _many(axes: Any, results: Results) -> None:
     axes.set_title("Many streams of 16 KiB at once")
     axes.set_ylabel("Mbit/s together")
     axes.set_xlabel("streams, log scale")
+
+
+def _legend(figure: Any, axes: Any, at: float, columns: int) -> None:
+    """Name what some axes show, in the middle of the figure and so far up, as a part of its height."""
+    figure.legend(
+        *axes.get_legend_handles_labels(),
+        loc="center",
+        bbox_to_anchor=(0.5, at),
+        ncol=columns,
+        frameon=False,
+    )
 
 
 def _save(figure: Any, results: Results, path: Path) -> list[Path]:
