@@ -3,9 +3,9 @@
  * Sizes: how much of a link's memory a connection may use.
  *
  * A ring keeps the size that it was made with. The n-th on a link gets the n-th
- * part of what large rings may have, so there is something left for many: twice
- * the smallest ring for as many as possible, which is worth a third of what they
- * carry. And however large its ring is, a sender that finds it full goes on only up to the
+ * part of what large rings may have, so there is something left for many; and as
+ * many as possible get twice the smallest ring, which carries a third more. And
+ * however large its ring is, a sender that finds it full goes on only up to the
  * part that it would get among those that are full now: a process that may write
  * a quarter of a megabyte before it must wait would leave little of the processor
  * to those with small rings.
