@@ -74,6 +74,14 @@ static void copy(u32 idx, unsigned char *memory, u32 len, bool in)
 	}
 }
 
+/* What is put at once, when so much of the message is in the ring already: as xway_tx_put() does it. */
+static u32 stretch(u32 before)
+{
+	if (before > RING_SIZE / 4)
+		before = RING_SIZE / 4;
+	return before > STRETCH ? before : STRETCH;
+}
+
 static void *ring_writer(void *unused)
 {
 	u32 prod = 0, cons = 0;
@@ -82,8 +90,10 @@ static void *ring_writer(void *unused)
 	pin(1);
 	while (phase < 2) {
 		for (u32 done = 0; done < size && phase < 2;) {
-			u32 n = size - done < STRETCH ? size - done : STRETCH;
+			u32 n = stretch(done);
 
+			if (size - done < n)
+				n = size - done;
 			if (RING_SIZE - (prod - cons) < n)
 				cons = ring_load_acquire(&shm.cons);
 			if (RING_SIZE - (prod - cons) < n)

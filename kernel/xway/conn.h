@@ -261,7 +261,8 @@ int xway_rx_requeue(struct xway_conn *conn, struct sock *sk);
 bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk);
 void xway_tx_to_tcp(struct xway_conn *conn, struct sock *sk);
 void xway_tx_drop(struct xway_conn *conn);
-int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg);
+int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
+		u32 before);
 u32 xway_tx_look(struct xway_conn *conn, const struct sock *sk);
 u32 xway_tx_backlog(struct xway_conn *conn, const struct sock *sk);
 bool xway_tx_writeable(struct xway_conn *conn, const struct sock *sk);

@@ -154,7 +154,7 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 				copied = sk_stream_error(sk, flags, -EPIPE);
 			break;
 		}
-		ret = xway_tx_put(conn, sk, msg);
+		ret = xway_tx_put(conn, sk, msg, copied);
 		if (ret > 0) {
 			copied += ret;
 			continue;

@@ -16,7 +16,7 @@
 #include "trace.h"
 #include "tx.h"
 
-/* Publish at least this often, so that the reader works beside the writer. */
+/* Publish first after so much, so that the reader soon works beside the writer. */
 #define TX_STRETCH 16384u
 
 /* The ring is given up, or soon will be. */
@@ -207,18 +207,24 @@ u32 xway_tx_look(struct xway_conn *conn, const struct sock *sk)
  * @conn: connection whose sending direction is on the ring
  * @sk: its locked socket
  * @msg: the bytes; the iterator advances
+ * @before: bytes of the message that are in the ring already
+ *
+ * A stretch is as long as all before it, up to a quarter of the ring: the reader
+ * begins soon, and is seldom told that there is more.
  *
  * Return: bytes put; -EAGAIN if it holds what it may; -EFAULT; -EPIPE if the peer
  * has closed its socket, and then nothing was taken from @msg.
  */
-int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
+int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
+		u32 before)
 {
 	struct xway_tx *tx = &conn->tx;
 	u32 room, len;
 	bool seen;
 
 	sock_owned_by_me(sk);
-	len = min_t(size_t, TX_STRETCH, msg_data_left(msg));
+	len = max(min(before, tx->size / 4), TX_STRETCH);
+	len = min_t(size_t, len, msg_data_left(msg));
 	room = xway_tx_room(tx, sk);
 	if (room < len) {
 		/* Nowhere else: who asks to be woken must go by the same. */
