@@ -3,7 +3,6 @@
 #define _XWAY_ARENA_H
 
 #include <linux/bitmap.h>
-#include <linux/xarray.h>
 
 #include "transport.h"
 #include "wire.h"
@@ -32,23 +31,6 @@ struct xway_arena {
 	DECLARE_BITMAP(used, XWAY_ARENA_PAGES_MAX);
 };
 
-/**
- * struct xway_view - the peer's arena as it is mapped here
- * @hdr: its first page
- * @bell: its bell page
- * @ctl: its control page
- * @maps: the mapped pages by number, struct xway_mapping
- * @mapped: how many those are
- */
-struct xway_view {
-	const struct xway_header *hdr;
-	const u32 *bell;
-	const struct xway_ctl *ctl;
-	struct xarray maps;
-	struct xway_mapping dir[XWAY_DIRS];
-	u32 mapped;
-};
-
 int xway_arena_create(struct xway_link *link);
 int xway_arena_alloc(struct xway_link *link, u32 pages, u32 *first);
 void xway_arena_free(struct xway_link *link, u32 first, u32 pages);
@@ -57,10 +39,6 @@ void *xway_arena_addr(struct xway_link *link, u32 nr);
 bool xway_arena_roomy(struct xway_link *link, u32 pages, u32 keep);
 void xway_arena_destroy(struct xway_link *link);
 void xway_arena_flush(void);
-
-int xway_view_open(struct xway_link *link, u32 ref, u64 nonce);
-const void *xway_view_addr(struct xway_link *link, u32 nr);
-void xway_view_close(struct xway_link *link);
 
 void xway_arena_limit(unsigned int pages);
 extern unsigned int xway_pages_max;

@@ -13,6 +13,7 @@
 #include "arena.h"
 #include "stats.h"
 #include "transport.h"
+#include "view.h"
 #include "wire.h"
 
 struct xway_conn;

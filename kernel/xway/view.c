@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Views: the pages of the peer's arena that are mapped here.
+ *
+ * All functions sleep and are called under the link's mutex.
+ */
+#include <linux/nospec.h>
+#include <linux/slab.h>
+
+#include "arena.h"
+#include "link.h"
+
+static int view_map(struct xway_link *link, u32 ref, struct xway_mapping *m)
+{
+	int err = -E2BIG;
+
+	/* A peer may show no more than it is shown, and its directories. */
+	if (link->view.mapped < xway_peer_pages() + XWAY_DIRS)
+		err = link->tp->map(link, ref, m);
+	if (!err)
+		link->view.mapped++;
+	return err;
+}
+
+/**
+ * xway_view_addr() - map a page of the peer's arena, once, and say where it is
+ * @link: the link
+ * @nr: number of the page, as the peer gave it: any value
+ *
+ * Return: its address, or an ERR_PTR: -EPROTO for a number or a reference that
+ * the peer has not shared, -E2BIG if it shows too much, -ENOMEM.
+ */
+const void *xway_view_addr(struct xway_link *link, u32 nr)
+{
+	struct xway_view *v = &link->view;
+	const struct xway_header *hdr = v->hdr;
+	struct xway_mapping *m;
+	u32 d, ref;
+	int err;
+
+	lockdep_assert_held(&link->lock);
+	m = xa_load(&v->maps, nr);
+	if (m)
+		return m->addr;
+	/* Entries after their count: pairs with arena_grow() at the peer. */
+	if (!hdr || nr >= virt_load_acquire(&hdr->pages) ||
+	    nr >= XWAY_ARENA_PAGES_MAX)
+		return ERR_PTR(-EPROTO);
+	d = array_index_nospec(nr / XWAY_REFS_PER_DIR, XWAY_DIRS);
+	if (!v->dir[d].addr) {
+		err = view_map(link, READ_ONCE(hdr->dirs[d]), &v->dir[d]);
+		if (err)
+			return ERR_PTR(err);
+	}
+	ref = READ_ONCE(((const u32 *)v->dir[d].addr)[nr % XWAY_REFS_PER_DIR]);
+	m = kmalloc(sizeof(*m), GFP_KERNEL);
+	if (!m)
+		return ERR_PTR(-ENOMEM);
+	err = view_map(link, ref, m);
+	if (err)
+		goto err_free;
+	err = xa_err(xa_store(&v->maps, nr, m, GFP_KERNEL));
+	if (err)
+		goto err_unmap;
+	return m->addr;
+
+err_unmap:
+	link->tp->unmap(link, m);
+	v->mapped--;
+err_free:
+	kfree(m);
+	return ERR_PTR(err);
+}
+
+/**
+ * xway_view_open() - map the fixed pages of the peer's arena
+ * @link: the link
+ * @ref: what the peer said its first page is
+ * @nonce: what the peer said its nonce is
+ *
+ * Return: 0; -EPROTO if what is found there is no arena of that nonce and of a
+ * version known here; or an errno of the transport. On error nothing is mapped.
+ */
+int xway_view_open(struct xway_link *link, u32 ref, u64 nonce)
+{
+	struct xway_view *v = &link->view;
+	struct xway_mapping *m;
+	const void *bell, *ctl;
+	int err;
+
+	lockdep_assert_held(&link->lock);
+	m = kmalloc(sizeof(*m), GFP_KERNEL);
+	if (!m)
+		return -ENOMEM;
+	err = view_map(link, ref, m);
+	if (err) {
+		kfree(m);
+		return err;
+	}
+	err = xa_err(xa_store(&v->maps, XWAY_PAGE_HEADER, m, GFP_KERNEL));
+	if (err) {
+		link->tp->unmap(link, m);
+		v->mapped--;
+		kfree(m);
+		return err;
+	}
+	v->hdr = m->addr;
+	/* Pairs with xway_arena_create() at the peer. */
+	if (virt_load_acquire(&v->hdr->magic) != XWAY_MAGIC ||
+	    READ_ONCE(v->hdr->version) != XWAY_WIRE_VERSION ||
+	    READ_ONCE(v->hdr->nonce) != nonce) {
+		err = -EPROTO;
+		goto err_close;
+	}
+	bell = xway_view_addr(link, XWAY_PAGE_BELL);
+	ctl = xway_view_addr(link, XWAY_PAGE_CTL);
+	err = PTR_ERR_OR_ZERO(bell) ?: PTR_ERR_OR_ZERO(ctl);
+	if (err)
+		goto err_close;
+	v->bell = bell;
+	v->ctl = ctl;
+	return 0;
+
+err_close:
+	xway_view_close(link);
+	return err;
+}
+
+/**
+ * xway_view_close() - unmap everything of the peer
+ * @link: the link; nobody reads the peer's pages any more
+ */
+void xway_view_close(struct xway_link *link)
+{
+	struct xway_view *v = &link->view;
+	struct xway_mapping *m;
+	unsigned long nr;
+	int i;
+
+	xa_for_each(&v->maps, nr, m) {
+		link->tp->unmap(link, m);
+		kfree(m);
+	}
+	xa_destroy(&v->maps);
+	for (i = 0; i < XWAY_DIRS; i++)
+		if (v->dir[i].addr)
+			link->tp->unmap(link, &v->dir[i]);
+	memset(v->dir, 0, sizeof(v->dir));
+	v->hdr = NULL;
+	v->bell = NULL;
+	v->ctl = NULL;
+	v->mapped = 0;
+}
