@@ -87,6 +87,7 @@ u32 xway_arena_pages_in_use(void)
 static void arena_count(struct xway_arena *a, int pages)
 {
 	a->in_use += pages;
+	a->peak = max(a->peak, a->in_use);
 	atomic_add(pages, &pages_in_use);
 }
 
@@ -247,20 +248,37 @@ err_count:
 	return err;
 }
 
-/* A directory is itself a page of the arena, but listed in the header alone. */
+static u32 *arena_dir(struct xway_link *link, u32 nr)
+{
+	u32 *dir = page_address(link->dir[nr / XWAY_REFS_PER_DIR].page);
+
+	return &dir[nr % XWAY_REFS_PER_DIR];
+}
+
+/*
+ * Numbers that lost their pages get new ones; if there are not enough of them in
+ * a row, new numbers do. A directory is itself a page of the arena, but listed in
+ * the header alone.
+ */
 static int arena_grow(struct xway_link *link, u32 pages)
 {
 	struct xway_arena *a = &link->arena;
 	struct run run = {}, none = {};
+	unsigned long first;
 	u32 i;
 	int err = 0;
 
 	/* Not a part of it, which serves nobody and is what others need. */
-	if (a->pages + pages > xway_peer_pages() ||
+	if (a->shared + a->n_leaving + pages > xway_peer_pages() ||
 	    xway_arena_pages_total() + pages > READ_ONCE(xway_pages_max))
 		return -ENOSPC;
-	if (a->pages + pages > a->slots) {
-		u32 slots = roundup_pow_of_two(a->pages + pages);
+	first = bitmap_find_next_zero_area(a->there, a->pages, 0, pages, 0);
+	if (first + pages > a->pages)
+		first = a->pages;
+	if (first + pages > XWAY_ARENA_PAGES_MAX)
+		return -ENOSPC;
+	if (first + pages > a->slots) {
+		u32 slots = roundup_pow_of_two(first + pages);
 		void *slot = kvcalloc(slots, sizeof(*a->slot), GFP_KERNEL);
 
 		if (!slot)
@@ -272,9 +290,8 @@ static int arena_grow(struct xway_link *link, u32 pages)
 		a->slots = slots;
 	}
 	for (i = 0; i < pages; i++) {
-		u32 nr = a->pages, d = nr / XWAY_REFS_PER_DIR;
+		u32 nr = first + i, d = nr / XWAY_REFS_PER_DIR;
 		struct xway_arena_page *slot = &a->slot[nr];
-		u32 *dir;
 
 		if (!link->dir[d].page) {
 			err = arena_add(link, &none, 1, &link->dir[d].page,
@@ -285,9 +302,11 @@ static int arena_grow(struct xway_link *link, u32 pages)
 		err = arena_add(link, &run, pages - i, &slot->page, &slot->ref);
 		if (err)
 			break;
-		dir = page_address(link->dir[d].page);
-		WRITE_ONCE(dir[nr % XWAY_REFS_PER_DIR], slot->ref);
-		a->pages++;
+		WRITE_ONCE(*arena_dir(link, nr), slot->ref);
+		__set_bit(nr, a->there);
+		__clear_bit(nr, a->used);
+		a->shared++;
+		a->pages = max(a->pages, nr + 1);
 		if (a->hdr)
 			WRITE_ONCE(a->hdr->dirs[d], link->dir[d].ref);
 	}
@@ -377,11 +396,57 @@ void xway_arena_free(struct xway_link *link, u32 first, u32 pages)
 	arena_count(a, -pages);
 }
 
-/* These pages stay for as long as the arena does: not in use by a connection. */
-void xway_arena_keep(struct xway_link *link, u32 pages)
+/**
+ * xway_arena_part() - take pages that are not in use out of the own arena
+ * @link: the link
+ * @most: how many at most; those with the highest numbers
+ * @first: number of the first of them
+ *
+ * Their numbers may be used again at once: what the peer is told in their order
+ * is that it unmaps these, and then where others are. These remain shared until
+ * xway_arena_parted().
+ *
+ * Return: how many were taken out.
+ */
+u32 xway_arena_part(struct xway_link *link, u32 most, u32 *first)
 {
+	struct xway_arena *a = &link->arena;
+	u32 end = a->pages, n = 0, i;
+
 	lockdep_assert_held(&link->lock);
-	arena_count(&link->arena, -pages);
+	while (end && test_bit(end - 1, a->used))
+		end--;
+	while (n < most && n < end && !test_bit(end - 1 - n, a->used))
+		n++;
+	if (!n || a->n_leaving)
+		return 0;
+	a->leaving = kvmalloc_array(n, sizeof(*a->leaving), GFP_KERNEL);
+	if (!a->leaving)
+		return 0;
+	*first = end - n;
+	for (i = 0; i < n; i++) {
+		a->leaving[i] = a->slot[*first + i];
+		a->slot[*first + i].page = NULL;
+		WRITE_ONCE(*arena_dir(link, *first + i), 0);
+	}
+	bitmap_clear(a->there, *first, n);
+	bitmap_set(a->used, *first, n);
+	a->shared -= n;
+	a->n_leaving = n;
+	return n;
+}
+
+/* The peer says that it has unmapped them: if it lies, the reaper has them. */
+void xway_arena_parted(struct xway_link *link)
+{
+	struct xway_arena *a = &link->arena;
+	u32 i;
+
+	for (i = 0; i < a->n_leaving; i++)
+		arena_page_release(link, a->leaving[i].page, a->leaving[i].ref);
+	kvfree(a->leaving);
+	a->leaving = NULL;
+	a->n_leaving = 0;
 }
 
 void *xway_arena_addr(struct xway_link *link, u32 nr)
@@ -395,7 +460,7 @@ void *xway_arena_addr(struct xway_link *link, u32 nr)
  * @pages: pages of that ring
  * @keep: pages of what this arena may have that must be left for small rings
  *
- * Arenas never shrink. So what this one has may be used, but it may not grow for
+ * Arenas shrink slowly. So what this one has may be used, but it may not grow for
  * a large ring when not much is left for the links to come.
  */
 bool xway_arena_roomy(struct xway_link *link, u32 pages, u32 keep)
@@ -420,8 +485,11 @@ void xway_arena_destroy(struct xway_link *link)
 	struct xway_arena *a = &link->arena;
 	u32 i;
 
+	xway_arena_parted(link);
 	for (i = 0; i < a->pages; i++)
-		arena_page_release(link, a->slot[i].page, a->slot[i].ref);
+		if (a->slot[i].page)
+			arena_page_release(link, a->slot[i].page,
+					   a->slot[i].ref);
 	for (i = 0; i < XWAY_DIRS; i++)
 		if (link->dir[i].page)
 			arena_page_release(link, link->dir[i].page,

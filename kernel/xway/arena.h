@@ -14,9 +14,15 @@ struct xway_link;
  * @hdr: first page
  * @bell: the bell page, for those without the mutex that guards @slot
  * @slot: the pages and what the peer needs to map them
- * @pages: number of pages in @slot
- * @used: pages in use, by number
- * @in_use: how many those are, without the fixed pages and directories
+ * @pages: numbers that pages have had, from 0 on
+ * @shared: how many of them have one
+ * @there: those
+ * @used: numbers in use, or without a page
+ * @in_use: how many are in use, without the fixed pages and directories
+ * @peak: the most that were since trim.c looked
+ * @allowed: what it leaves of them
+ * @leaving: pages without a number, which the peer is to unmap
+ * @n_leaving: how many those are
  */
 struct xway_arena {
 	struct xway_header *hdr;
@@ -27,16 +33,23 @@ struct xway_arena {
 	} *slot;
 	u32 pages;
 	u32 slots;
+	u32 shared;
 	u32 in_use;
+	u32 peak;
+	u32 allowed;
+	struct xway_arena_page *leaving;
+	u32 n_leaving;
+	DECLARE_BITMAP(there, XWAY_ARENA_PAGES_MAX);
 	DECLARE_BITMAP(used, XWAY_ARENA_PAGES_MAX);
 };
 
 int xway_arena_create(struct xway_link *link);
 int xway_arena_alloc(struct xway_link *link, u32 pages, u32 *first);
 void xway_arena_free(struct xway_link *link, u32 first, u32 pages);
-void xway_arena_keep(struct xway_link *link, u32 pages);
 void *xway_arena_addr(struct xway_link *link, u32 nr);
 bool xway_arena_roomy(struct xway_link *link, u32 pages, u32 keep);
+u32 xway_arena_part(struct xway_link *link, u32 most, u32 *first);
+void xway_arena_parted(struct xway_link *link);
 void xway_arena_destroy(struct xway_link *link);
 void xway_arena_flush(void);
 

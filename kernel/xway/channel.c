@@ -18,6 +18,7 @@
 #include "link.h"
 #include "size.h"
 #include "switch.h"
+#include "trim.h"
 
 /* Make our half: words and ring. Called with the link's mutex held. */
 static int chan_make(struct xway_conn *conn)
@@ -69,6 +70,16 @@ static void chan_free(struct xway_conn *conn)
 	xway_arena_free(link, conn->ring_page, conn->ring_pages);
 	conn->ring_pages = 0;
 	xway_link_chan_del(link, conn);
+	xway_trim_soon(link);
+}
+
+/* The peer's half is not touched any more. */
+static void chan_unmap(struct xway_conn *conn)
+{
+	xway_view_put(conn->link, conn->peer_ring_page, conn->peer_ring_pages);
+	if (conn->peer_ring_pages)
+		xway_view_put(conn->link, conn->peer_shm_page, 1);
+	conn->peer_ring_pages = 0;
 }
 
 /* Map the peer's half as a control message describes it. */
@@ -78,6 +89,7 @@ static int chan_map(struct xway_conn *conn, const struct xway_ctl *msg)
 	const void *shm;
 	void **pages;
 	u32 i;
+	int err;
 
 	lockdep_assert_held(&link->lock);
 	if (!msg->ring_pages || msg->ring_pages > XWAY_RING_PAGES_MAX ||
@@ -87,27 +99,28 @@ static int chan_map(struct xway_conn *conn, const struct xway_ctl *msg)
 	    msg->ring_page < XWAY_PAGES_FIXED ||
 	    msg->ring_page > XWAY_ARENA_PAGES_MAX)
 		return -EPROTO;
-	shm = xway_view_addr(link, msg->shm_page);
+	shm = xway_view_get(link, msg->shm_page);
 	if (IS_ERR(shm))
 		return PTR_ERR(shm);
+	err = -ENOSPC;
 	if (!xway_rx_charge(conn, msg->ring_pages))
-		return -ENOSPC;
+		goto err_shm;
 	conn->rx_pages = msg->ring_pages;
+	err = -ENOMEM;
 	pages = kcalloc(msg->ring_pages, sizeof(*pages), GFP_KERNEL);
-	if (!pages) {
-		xway_rx_free(conn);
-		return -ENOMEM;
-	}
+	if (!pages)
+		goto err_charge;
 	for (i = 0; i < msg->ring_pages; i++) {
-		const void *addr = xway_view_addr(link, msg->ring_page + i);
+		const void *addr = xway_view_get(link, msg->ring_page + i);
 
-		if (IS_ERR(addr)) {
-			kfree(pages);
-			xway_rx_free(conn);
-			return PTR_ERR(addr);
-		}
+		err = PTR_ERR_OR_ZERO(addr);
+		if (err)
+			goto err_pages;
 		pages[i] = (void *)addr;
 	}
+	conn->peer_shm_page = msg->shm_page;
+	conn->peer_ring_page = msg->ring_page;
+	conn->peer_ring_pages = msg->ring_pages;
 	conn->rx.pages = pages;
 	conn->rx.size = msg->ring_pages * PAGE_SIZE;
 	conn->peer_id = msg->from;
@@ -117,6 +130,15 @@ static int chan_map(struct xway_conn *conn, const struct xway_ctl *msg)
 			   array_index_nospec(msg->shm_slot,
 					      XWAY_CHANS_PER_PAGE));
 	return 0;
+
+err_pages:
+	xway_view_put(link, msg->ring_page, i);
+	kfree(pages);
+err_charge:
+	xway_rx_free(conn);
+err_shm:
+	xway_view_put(link, msg->shm_page, 1);
+	return err;
 }
 
 static void chan_describe(struct xway_conn *conn, struct xway_ctl *msg)
@@ -401,6 +423,10 @@ bool xway_chan_ctl(struct xway_link *link, const struct xway_ctl *msg)
 	struct xway_conn *conn;
 
 	lockdep_assert_held(&link->lock);
+	if (msg->type == XWAY_CTL_TRIM)
+		return xway_trim_view(link, msg);
+	if (msg->type == XWAY_CTL_TRIMMED)
+		return xway_trim_done(link);
 	if (msg->type == XWAY_CTL_OPEN) {
 		if (link->state == XWAY_LINK_UP && xway_switch_is_on())
 			ctl_open(link, msg);
@@ -473,6 +499,7 @@ void xway_chan_close(struct xway_conn *conn)
 		if (gone)
 			xway_rx_discard(conn);
 		mutex_lock(&link->lock);
+		chan_unmap(conn);
 		ctl_reply(link, XWAY_CTL_CLOSE, conn->peer_id, 0);
 	}
 	if (conn->state == XWAY_CONN_CLOSING &&
@@ -502,6 +529,7 @@ void xway_chan_drop(struct xway_conn *conn)
 	synchronize_rcu_expedited();
 	mutex_lock(&link->lock);
 	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
+	chan_unmap(conn);
 	if (conn->ring_pages)
 		chan_free(conn);
 	mutex_unlock(&link->lock);

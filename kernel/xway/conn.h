@@ -157,6 +157,9 @@ struct xway_conn {
 	u32 ring_page;
 	u32 ring_pages;
 	u32 rx_pages;
+	u32 peer_shm_page;
+	u32 peer_ring_page;
+	u32 peer_ring_pages;
 	u32 isn[2];
 	void (*data_ready)(struct sock *sk);
 	struct proto *base_prot;

@@ -17,6 +17,7 @@
 #include "link.h"
 #include "stats.h"
 #include "trace.h"
+#include "trim.h"
 
 #define BELL_BATCH 64
 
@@ -366,8 +367,8 @@ int xway_link_chan_add(struct xway_link *link, struct xway_conn *conn)
 			xa_erase(&link->chans, id);
 			return err;
 		}
-		xway_arena_keep(link, 1);
 	}
+	link->shm_chans[page]++;
 	conn->id = id;
 	conn->own = (struct xway_chan_shm *)
 		xway_arena_addr(link, link->shm_page[page]) + slot;
@@ -383,7 +384,13 @@ int xway_link_chan_add(struct xway_link *link, struct xway_conn *conn)
 
 void xway_link_chan_del(struct xway_link *link, struct xway_conn *conn)
 {
+	u32 page = conn->id / XWAY_CHANS_PER_PAGE;
+
 	lockdep_assert_held(&link->lock);
+	if (!--link->shm_chans[page]) {
+		xway_arena_free(link, link->shm_page[page], 1);
+		link->shm_page[page] = 0;
+	}
 	xa_erase(&link->chans, conn->id);
 	WRITE_ONCE(link->n_chans, link->n_chans - 1);
 	conn->own = NULL;
@@ -418,6 +425,7 @@ struct xway_link *xway_link_create(const struct xway_transport *tp,
 	INIT_LIST_HEAD(&link->ctl_queue);
 	INIT_WORK(&link->work, link_work);
 	INIT_DELAYED_WORK(&link->flush, flush_work_fn);
+	xway_trim_init(link);
 	tasklet_setup(&link->bell_task, bell_run);
 	mutex_lock(&xway_links_lock);
 	list_add_tail(&link->node, &xway_links);
@@ -454,6 +462,7 @@ int xway_link_prepare(struct xway_link *link)
 	link->ctl_prod = 0;
 	link->ctl_cons = 0;
 	memset(link->shm_page, 0, sizeof(link->shm_page));
+	memset(link->shm_chans, 0, sizeof(link->shm_chans));
 	return xway_arena_create(link);
 }
 
@@ -575,6 +584,7 @@ void xway_link_down(struct xway_link *link, bool dead)
 	mutex_unlock(&link->lock);
 
 	cancel_delayed_work_sync(&link->flush);
+	cancel_delayed_work_sync(&link->trim);
 	tasklet_kill(&link->bell_task);
 	synchronize_rcu();
 

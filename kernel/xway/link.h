@@ -80,6 +80,7 @@ struct xway_link {
 	u32 next_chan;
 	u32 n_chans;
 	u32 shm_page[XWAY_CHANS_MAX / XWAY_CHANS_PER_PAGE];
+	u8 shm_chans[XWAY_CHANS_MAX / XWAY_CHANS_PER_PAGE];
 
 	struct tasklet_struct bell_task;
 	spinlock_t bell_lock;	/* see above */
@@ -89,6 +90,7 @@ struct xway_link {
 
 	struct work_struct work;
 	struct delayed_work flush;
+	struct delayed_work trim;
 	struct list_head ctl_queue;
 	u32 ctl_queued;
 	u32 ctl_prod;

@@ -187,7 +187,7 @@ static int put_peer(struct sk_buff *skb, struct xway_link *link)
 
 	mutex_lock(&link->lock);
 	channels = link->n_chans;
-	pages = link->arena.pages;
+	pages = link->arena.shared;
 	used = link->arena.in_use;
 	mapped = link->view.mapped;
 	mutex_unlock(&link->lock);

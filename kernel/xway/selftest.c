@@ -173,9 +173,26 @@ static const void *view(struct xway_link *l, u32 nr)
 	const void *addr;
 
 	mutex_lock(&l->lock);
-	addr = xway_view_addr(l, nr);
+	addr = xway_view_get(l, nr);
 	mutex_unlock(&l->lock);
 	return addr;
+}
+
+static void unview(struct xway_link *l, u32 nr)
+{
+	mutex_lock(&l->lock);
+	xway_view_put(l, nr, 1);
+	mutex_unlock(&l->lock);
+}
+
+static bool forget(struct xway_link *l, u32 first, u32 pages)
+{
+	bool ok;
+
+	mutex_lock(&l->lock);
+	ok = xway_view_forget(l, first, pages);
+	mutex_unlock(&l->lock);
+	return ok;
 }
 
 static bool bring_up(void)
@@ -507,6 +524,77 @@ static bool arena_not_shared(void)
 	return true;
 }
 
+/* The pages with the highest numbers go, and their numbers come again. */
+static bool arena_parts(void)
+{
+	struct xway_arena *a = &link[A]->arena;
+	u32 before = xway_arena_pages_total(), nr, first, n[4], other;
+
+	EXPECT(!prepare(link[A]) && !alloc(link[A], 100, &nr));
+	EXPECT(!alloc(link[A], 10, &other));
+	mutex_lock(&link[A]->lock);
+	n[0] = xway_arena_part(link[A], 512, &first);
+	xway_arena_free(link[A], nr, 100);
+	/* Of 113 the chunk had some more. */
+	n[1] = xway_arena_part(link[A], 40, &first);
+	n[2] = xway_arena_part(link[A], 1, &first);
+	xway_arena_parted(link[A]);
+	n[3] = xway_arena_part(link[A], 40, &first);
+	mutex_unlock(&link[A]->lock);
+	EXPECT(n[0] == a->pages - 113 && n[1] == 0 && n[2] == 0);
+	EXPECT(n[3] == 40 && first == nr + 60);
+	EXPECT(((u32 *)page_address(link[A]->dir[0].page))[first] == 0);
+	EXPECT(a->shared == 73 && a->n_leaving == 40);
+	EXPECT(xway_arena_pages_total() == before + 114);
+	/* While they leave, and after it */
+	EXPECT(!alloc(link[A], 60, &other) && other == nr);
+	EXPECT(!alloc(link[A], 30, &other) && other == first);
+	mutex_lock(&link[A]->lock);
+	xway_arena_parted(link[A]);
+	mutex_unlock(&link[A]->lock);
+	EXPECT(!alloc(link[A], 2, &other) && other == first + 30);
+	EXPECT(a->in_use == 102 && a->shared == fake.shared - 1);
+	EXPECT(xway_arena_pages_total() == before + fake.shared);
+	EXPECT(((u32 *)page_address(link[A]->dir[0].page))[first + 30] ==
+	       a->slot[first + 30].ref);
+	return true;
+}
+
+/* A page is unmapped when the peer says so, and none that a channel uses. */
+static bool view_forgets(void)
+{
+	u32 nr, other, pages;
+
+	EXPECT(!prepare(link[A]) && !prepare(link[P]));
+	EXPECT(!open_view(link[P], link[A], link[A]->nonce));
+	EXPECT(!alloc(link[A], 8, &nr));
+	EXPECT(view(link[P], nr) && view(link[P], nr + 7) && view(link[P], nr));
+	EXPECT(fake.mapped == 6 && link[P]->view.mapped == 6);
+	EXPECT(!forget(link[P], nr, 8) && !forget(link[P], nr + 7, 1));
+	EXPECT(forget(link[P], nr + 1, 6));
+	EXPECT(!forget(link[P], 2, 8) && !forget(link[P], nr + 1, 0));
+	EXPECT(!forget(link[P], ~0U, 2));
+	EXPECT(!forget(link[P], XWAY_ARENA_PAGES_MAX - 1, 2));
+	EXPECT(!forget(link[P], 3, 65535));
+	EXPECT(fake.mapped == 6);
+	unview(link[P], nr);
+	EXPECT(!forget(link[P], nr, 8));
+	unview(link[P], nr);
+	unview(link[P], nr + 7);
+	EXPECT(fake.mapped == 6 && forget(link[P], nr, 8));
+	EXPECT(fake.mapped == 4 && link[P]->view.mapped == 4);
+
+	/* What has that number next is another page. */
+	mutex_lock(&link[A]->lock);
+	xway_arena_free(link[A], nr, 8);
+	pages = xway_arena_part(link[A], 512, &other);
+	mutex_unlock(&link[A]->lock);
+	EXPECT(pages == link[A]->arena.pages - XWAY_PAGES_FIXED);
+	EXPECT(!alloc(link[A], 8, &other) && other == nr);
+	EXPECT(view(link[P], nr) == xway_arena_addr(link[A], nr));
+	return true;
+}
+
 /* Pages that the peer does not let go of stay, and no second arena begins. */
 static bool arena_held(void)
 {
@@ -775,12 +863,53 @@ static bool ctl_lies(void)
 	msg.chan++;
 	EXPECT(!give(P, &msg));
 	msg.chan--;
-	msg.type = 5;
+	msg.type = 7;
 	EXPECT(!give(P, &msg));
 	msg.type = XWAY_CTL_ACCEPT;
 	EXPECT(give(P, &msg) && !violated(P));
 	/* Twice is once too often. */
 	EXPECT(give(P, &msg) && violated(P));
+	return true;
+}
+
+static void trim(struct xway_link *l)
+{
+	mod_delayed_work(xway_link_wq, &l->trim, 0);
+	flush_delayed_work(&l->trim);
+}
+
+/* What was not needed for two periods goes when the peer lets it go. */
+static bool trim_both(void)
+{
+	struct xway_arena *a = &link[A]->arena;
+	struct xway_ctl msg, answer, lie = { .type = XWAY_CTL_TRIM };
+	u32 nr, said = a->hdr->ctl_prod;
+
+	EXPECT(!alloc(link[A], 300, &nr));
+	mutex_lock(&link[A]->lock);
+	xway_arena_free(link[A], nr, 300);
+	mutex_unlock(&link[A]->lock);
+	trim(link[A]);
+	EXPECT(a->hdr->ctl_prod == said && a->shared >= 300 + 65 + 3);
+	trim(link[A]);
+	EXPECT(take(A, &msg) && msg.type == XWAY_CTL_TRIM);
+	EXPECT(msg.ring_page > nr && msg.ring_pages > 200);
+	EXPECT(a->shared == XWAY_PAGES_FIXED + a->in_use + 64);
+	/* One question at a time */
+	trim(link[A]);
+	EXPECT(a->hdr->ctl_prod == said + 1 && a->n_leaving == msg.ring_pages);
+	EXPECT(give(P, &msg));
+	EXPECT(take(P, &answer) && answer.type == XWAY_CTL_TRIMMED);
+	nr = xway_arena_pages_total();
+	EXPECT(give(A, &answer) && !a->n_leaving);
+	EXPECT(xway_arena_pages_total() == nr - msg.ring_pages);
+	/* Not asked; and what a channel uses */
+	EXPECT(!give(A, &answer));
+	lie.ring_page = conn[A]->ring_page + 63;
+	lie.ring_pages = 1;
+	EXPECT(!give(P, &lie));
+	lie.ring_page = conn[A]->shm_page;
+	EXPECT(!give(P, &lie));
 	return true;
 }
 
@@ -1290,6 +1419,8 @@ static const struct {
 	{ "peer_of_link", peer_of_link, MADE },
 	{ "arena_pages", arena_pages, MADE },
 	{ "arena_limits", arena_limits, MADE },
+	{ "arena_parts", arena_parts, MADE },
+	{ "view_forgets", view_forgets, MADE },
 	{ "arena_not_shared", arena_not_shared, MADE },
 	{ "arena_held", arena_held, MADE },
 	{ "view_lies", view_lies, MADE },
@@ -1302,6 +1433,7 @@ static const struct {
 	{ "ctl_lies", ctl_lies, HELD },
 	{ "bells", bells, CHANNEL },
 	{ "ctl_both_full", ctl_both_full, UP },
+	{ "trim_both", trim_both, CHANNEL },
 	{ "bell_lies", bell_lies, UP },
 	{ "rx_walks", rx_walks, READING },
 	{ "rx_after_fin", rx_after_fin, READING },

@@ -15,11 +15,13 @@ struct xway_link;
  * @page: the page that stands for it here
  * @addr: where it can be read
  * @handle: the transport's name for the mapping
+ * @users: channels that use it
  */
 struct xway_mapping {
 	struct page *page;
 	const void *addr;
 	u32 handle;
+	u32 users;
 };
 
 /**

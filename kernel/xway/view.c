@@ -22,15 +22,14 @@ static int view_map(struct xway_link *link, u32 ref, struct xway_mapping *m)
 	return err;
 }
 
-/**
- * xway_view_addr() - map a page of the peer's arena, once, and say where it is
- * @link: the link
- * @nr: number of the page, as the peer gave it: any value
- *
- * Return: its address, or an ERR_PTR: -EPROTO for a number or a reference that
- * the peer has not shared, -E2BIG if it shows too much, -ENOMEM.
- */
-const void *xway_view_addr(struct xway_link *link, u32 nr)
+static void view_unmap(struct xway_link *link, struct xway_mapping *m)
+{
+	link->tp->unmap(link, m);
+	link->view.mapped--;
+}
+
+/* Map a page of the peer's arena, once. */
+static struct xway_mapping *view_page(struct xway_link *link, u32 nr)
 {
 	struct xway_view *v = &link->view;
 	const struct xway_header *hdr = v->hdr;
@@ -41,7 +40,7 @@ const void *xway_view_addr(struct xway_link *link, u32 nr)
 	lockdep_assert_held(&link->lock);
 	m = xa_load(&v->maps, nr);
 	if (m)
-		return m->addr;
+		return m;
 	/* Entries after their count: pairs with arena_grow() at the peer. */
 	if (!hdr || nr >= virt_load_acquire(&hdr->pages) ||
 	    nr >= XWAY_ARENA_PAGES_MAX)
@@ -53,7 +52,7 @@ const void *xway_view_addr(struct xway_link *link, u32 nr)
 			return ERR_PTR(err);
 	}
 	ref = READ_ONCE(((const u32 *)v->dir[d].addr)[nr % XWAY_REFS_PER_DIR]);
-	m = kmalloc(sizeof(*m), GFP_KERNEL);
+	m = kzalloc(sizeof(*m), GFP_KERNEL);
 	if (!m)
 		return ERR_PTR(-ENOMEM);
 	err = view_map(link, ref, m);
@@ -62,14 +61,75 @@ const void *xway_view_addr(struct xway_link *link, u32 nr)
 	err = xa_err(xa_store(&v->maps, nr, m, GFP_KERNEL));
 	if (err)
 		goto err_unmap;
-	return m->addr;
+	return m;
 
 err_unmap:
-	link->tp->unmap(link, m);
-	v->mapped--;
+	view_unmap(link, m);
 err_free:
 	kfree(m);
 	return ERR_PTR(err);
+}
+
+/**
+ * xway_view_get() - have a page of the peer's arena stay mapped
+ * @link: the link
+ * @nr: number of the page, as the peer gave it: any value
+ *
+ * Return: its address, or an ERR_PTR: -EPROTO for a number or a reference that
+ * the peer has not shared, -E2BIG if it shows too much, -ENOMEM.
+ */
+const void *xway_view_get(struct xway_link *link, u32 nr)
+{
+	struct xway_mapping *m = view_page(link, nr);
+
+	if (IS_ERR(m))
+		return ERR_CAST(m);
+	m->users++;
+	return m->addr;
+}
+
+/* They may be unmapped, but are not until the peer asks for it or is gone. */
+void xway_view_put(struct xway_link *link, u32 first, u32 pages)
+{
+	struct xway_mapping *m;
+	u32 i;
+
+	lockdep_assert_held(&link->lock);
+	for (i = 0; i < pages; i++) {
+		m = xa_load(&link->view.maps, first + i);
+		if (!WARN_ON_ONCE(!m || !m->users))
+			m->users--;
+	}
+}
+
+/**
+ * xway_view_forget() - the peer takes pages out of its arena: unmap them
+ * @link: the link
+ * @first: the first of them, as the peer gave it: any value
+ * @pages: how many
+ *
+ * Return: false, with nothing done, if a channel uses one: no honest peer takes
+ * away what it has not been told CLOSE of.
+ */
+bool xway_view_forget(struct xway_link *link, u32 first, u32 pages)
+{
+	struct xway_view *v = &link->view;
+	struct xway_mapping *m;
+	unsigned long nr;
+
+	lockdep_assert_held(&link->lock);
+	if (first < XWAY_PAGES_FIXED || !pages || pages > XWAY_ARENA_PAGES_MAX ||
+	    first > XWAY_ARENA_PAGES_MAX - pages)
+		return false;
+	xa_for_each_range(&v->maps, nr, m, first, first + pages - 1)
+		if (m->users)
+			return false;
+	xa_for_each_range(&v->maps, nr, m, first, first + pages - 1) {
+		xa_erase(&v->maps, nr);
+		view_unmap(link, m);
+		kfree(m);
+	}
+	return true;
 }
 
 /**
@@ -85,11 +145,11 @@ int xway_view_open(struct xway_link *link, u32 ref, u64 nonce)
 {
 	struct xway_view *v = &link->view;
 	struct xway_mapping *m;
-	const void *bell, *ctl;
+	struct xway_mapping *bell, *ctl;
 	int err;
 
 	lockdep_assert_held(&link->lock);
-	m = kmalloc(sizeof(*m), GFP_KERNEL);
+	m = kzalloc(sizeof(*m), GFP_KERNEL);
 	if (!m)
 		return -ENOMEM;
 	err = view_map(link, ref, m);
@@ -99,8 +159,7 @@ int xway_view_open(struct xway_link *link, u32 ref, u64 nonce)
 	}
 	err = xa_err(xa_store(&v->maps, XWAY_PAGE_HEADER, m, GFP_KERNEL));
 	if (err) {
-		link->tp->unmap(link, m);
-		v->mapped--;
+		view_unmap(link, m);
 		kfree(m);
 		return err;
 	}
@@ -112,13 +171,13 @@ int xway_view_open(struct xway_link *link, u32 ref, u64 nonce)
 		err = -EPROTO;
 		goto err_close;
 	}
-	bell = xway_view_addr(link, XWAY_PAGE_BELL);
-	ctl = xway_view_addr(link, XWAY_PAGE_CTL);
+	bell = view_page(link, XWAY_PAGE_BELL);
+	ctl = view_page(link, XWAY_PAGE_CTL);
 	err = PTR_ERR_OR_ZERO(bell) ?: PTR_ERR_OR_ZERO(ctl);
 	if (err)
 		goto err_close;
-	v->bell = bell;
-	v->ctl = ctl;
+	v->bell = bell->addr;
+	v->ctl = ctl->addr;
 	return 0;
 
 err_close:

@@ -27,7 +27,9 @@ struct xway_view {
 };
 
 int xway_view_open(struct xway_link *link, u32 ref, u64 nonce);
-const void *xway_view_addr(struct xway_link *link, u32 nr);
+const void *xway_view_get(struct xway_link *link, u32 nr);
+void xway_view_put(struct xway_link *link, u32 first, u32 pages);
+bool xway_view_forget(struct xway_link *link, u32 first, u32 pages);
 void xway_view_close(struct xway_link *link);
 
 #endif /* _XWAY_VIEW_H */

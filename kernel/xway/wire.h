@@ -124,6 +124,8 @@ enum xway_ctl_type {
 	XWAY_CTL_ACCEPT = 2,	/* active side: and here is mine */
 	XWAY_CTL_DECLINE = 3,	/* active side: no; reason in @arg */
 	XWAY_CTL_CLOSE = 4,	/* I touch your half no more */
+	XWAY_CTL_TRIM = 5,	/* unmap these pages of mine: no channel has them */
+	XWAY_CTL_TRIMMED = 6,	/* done */
 };
 
 /* Why an active side declines */
@@ -142,8 +144,8 @@ enum xway_decline {
  * @from: the sender's channel (OPEN, ACCEPT)
  * @shm_page: page of the sender's struct xway_chan_shm
  * @shm_slot: its place in that page
- * @ring_page: first page of the sender's ring
- * @ring_pages: its number of pages, a power of two
+ * @ring_page: first page of the sender's ring; or that is to be unmapped
+ * @ring_pages: number of pages of the ring, a power of two; or to be unmapped
  * @arg: enum xway_decline
  * @family: AF_INET or AF_INET6
  * @saddr: address of the active end, IPv4 in the first word
