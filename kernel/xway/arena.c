@@ -27,6 +27,9 @@
 /* A link's own pages and one small ring; less would be the same as off. */
 #define PAGES_MAX_MIN 16u
 
+/* By default */
+#define PAGES_MAX 16384u
+
 static unsigned int pages_max_max = 1u << 20;
 
 static int pages_max_set(const char *val, const struct kernel_param *kp);
@@ -36,11 +39,11 @@ static const struct kernel_param_ops pages_max_ops = {
 	.get = param_get_uint,
 };
 
-unsigned int xway_pages_max = 8192;
+unsigned int xway_pages_max;
 module_param_cb(pages_max, &pages_max_ops, &xway_pages_max, 0644);
-MODULE_PARM_DESC(pages_max, "pages that all arenas together may have");
+MODULE_PARM_DESC(pages_max, "pages that all arenas together may have, by default 16384 or an eighth of the memory");
 
-static unsigned int peer_pages_max = 6144;
+static unsigned int peer_pages_max = 12288;
 module_param_cb(peer_pages_max, &pages_max_ops, &peer_pages_max, 0644);
 MODULE_PARM_DESC(peer_pages_max, "pages that the arena of one peer may have");
 
@@ -59,6 +62,13 @@ static int pages_max_set(const char *val, const struct kernel_param *kp)
 		pr_err("%s=%.*s: must be a number from %u to %u\n", kp->name,
 		       (int)strcspn(val, "\n"), val, PAGES_MAX_MIN, max);
 	return err;
+}
+
+void __init xway_arena_init(void)
+{
+	if (!xway_pages_max)
+		xway_pages_max = clamp_t(unsigned long, totalram_pages() / 8,
+					 PAGES_MAX_MIN, PAGES_MAX);
 }
 
 /**
@@ -470,7 +480,7 @@ bool xway_arena_roomy(struct xway_link *link, u32 pages, u32 keep)
 
 	lockdep_assert_held(&link->lock);
 	return a->in_use + pages + keep <= xway_peer_pages() &&
-	       (xway_arena_pages_total() < READ_ONCE(xway_pages_max) / 4 * 3 ||
+	       (xway_arena_pages_total() < READ_ONCE(xway_pages_max) / 8 * 7 ||
 		arena_has(a, pages, &nr));
 }
 

@@ -53,6 +53,7 @@ void xway_arena_parted(struct xway_link *link);
 void xway_arena_destroy(struct xway_link *link);
 void xway_arena_flush(void);
 
+void xway_arena_init(void);
 void xway_arena_limit(unsigned int pages);
 extern unsigned int xway_pages_max;
 u32 xway_peer_pages(void);

@@ -5,6 +5,7 @@
 #include <linux/module.h>
 #include <linux/workqueue.h>
 
+#include "arena.h"
 #include "companion.h"
 #include "conn.h"
 #include "idle.h"
@@ -29,6 +30,7 @@ static int __init xway_init(void)
 	int err;
 
 	XWAY_WIRE_CHECK();
+	xway_arena_init();
 	err = xway_size_init();
 	if (err)
 		return err;

@@ -1319,10 +1319,10 @@ static u32 ring_of_next(u32 chans)
 
 static bool size_of_many(void)
 {
-	EXPECT(ring_of_next(0) == 64 && ring_of_next(15) == 64);
-	EXPECT(ring_of_next(16) == 32 && ring_of_next(31) == 32);
-	EXPECT(ring_of_next(63) == 16 && ring_of_next(64) == 8);
-	EXPECT(ring_of_next(511) == 8 && ring_of_next(512) == 4);
+	EXPECT(ring_of_next(0) == 64 && ring_of_next(31) == 64);
+	EXPECT(ring_of_next(32) == 32 && ring_of_next(63) == 32);
+	EXPECT(ring_of_next(64) == 16 && ring_of_next(511) == 16);
+	EXPECT(ring_of_next(512) == 4);
 	EXPECT(ring_of_next(XWAY_CHANS_MAX) == 4);
 	return true;
 }
@@ -1351,10 +1351,10 @@ static bool size_of_window(void)
 	u32 size = tx->size;
 
 	EXPECT(size == 64 * PAGE_SIZE && xway_size_window(conn[P]) == size);
-	EXPECT(window_after(0, 100) == size && window_after(15, 100) == size);
-	EXPECT(window_after(30, 100) == size / 2);
-	EXPECT(window_after(60, 100) == size / 4);
-	EXPECT(window_after(60, 15) == size);
+	EXPECT(window_after(0, 100) == size && window_after(30, 100) == size);
+	EXPECT(window_after(60, 100) == size / 2);
+	EXPECT(window_after(90, 100) == size / 4);
+	EXPECT(window_after(90, 30) == size);
 	EXPECT(window_after(10000, 20000) == 4 * PAGE_SIZE);
 	/* Long ago */
 	link[P]->fill.period -= 3;

@@ -3,9 +3,9 @@
  * Sizes: how much of a link's memory a connection may use.
  *
  * A ring keeps the size that it was made with. The n-th on a link gets the n-th
- * part of what large rings may have, so there is something left for many; and as
- * many as possible get twice the smallest ring, which carries a third more. And
- * however large its ring is, a sender that finds it full goes on only up to the
+ * part of what large rings may have, so there is something left for many; up to
+ * MANY have what so many have room for, and more the smallest. And however large
+ * its ring is, a sender that finds it full goes on only up to the
  * part that it would get among those that are full now: a process that may write
  * a quarter of a megabyte before it must wait would leave little of the processor
  * to those with small rings.
@@ -28,6 +28,9 @@ static unsigned int ring_kib_min = 16;
 module_param(ring_kib_min, uint, 0444);
 MODULE_PARM_DESC(ring_kib_min, "size of a ring in KiB when there are many, or pages are scarce");
 
+/* Connections that have more than the smallest ring */
+#define MANY 512
+
 /* So long is a sender that filled its ring one of those that share */
 #define PERIOD HZ
 
@@ -43,18 +46,29 @@ static u32 all_pages(void)
 	return min(xway_peer_pages(), READ_ONCE(xway_pages_max));
 }
 
+static u32 size_between(u32 pages, u32 least, u32 most)
+{
+	return clamp_t(u32, pages ? rounddown_pow_of_two(pages) : 1, least,
+		       most);
+}
+
+static u32 most(void)
+{
+	return ring_kib * 1024 / PAGE_SIZE;
+}
+
+/* Pages for each of MANY, which two thirds of an arena hold */
+static u32 share_of_many(void)
+{
+	return size_between(all_pages() * 2 / 3 / MANY, xway_size_ring_min(),
+			    most());
+}
+
 /* Pages for each of @n, a power of two */
 static u32 share(u32 n)
 {
-	u32 all = all_pages();
-	u32 most = ring_kib * 1024 / PAGE_SIZE, least = xway_size_ring_min();
-	u32 pages = all / 6 / max(n, 1u);
-
-	/* Large ones have a third, and these the rest but a twelfth. */
-	if (n <= all / (3 * least))
-		least = min(2 * least, most);
-	return clamp_t(u32, pages ? rounddown_pow_of_two(pages) : 1, least,
-		       most);
+	return size_between(all_pages() / 6 / max(n, 1u), n <= MANY ?
+			    share_of_many() : xway_size_ring_min(), most());
 }
 
 /**
@@ -77,7 +91,7 @@ u32 xway_size_keep(u32 pages)
 
 	/* What it may not have anyway, and a part of the rest */
 	return xway_peer_pages() - all +
-	       all / (pages > 2 * xway_size_ring_min() ? 3 : 12);
+	       all / (pages > share_of_many() ? 3 : 12);
 }
 
 /**

@@ -678,7 +678,7 @@ int __init xway_xen_init(void)
 	if (!xen_domain())
 		return 0;
 	/* Disks and network cards live off the same table. */
-	xway_arena_limit(gnttab_max_grant_frames() * (PAGE_SIZE / 8) / 4);
+	xway_arena_limit(gnttab_max_grant_frames() * (PAGE_SIZE / 8) * 3 / 8);
 	err = platform_driver_register(&driver);
 	if (err)
 		return err;

@@ -10,7 +10,7 @@ from tests import traffic
 from tests.traffic import Ends
 
 COUNT = int(os.environ.get("XWAY_TEST_IDLE", "600"))
-# Of 2000 connections some 1450 have rings in the 6144 pages that a peer's arena may have by default.
+# Of 2000 connections some 1450 have rings in 6144 pages.
 PAGES = min(6144, 3 * COUNT)
 USED = 30
 
