@@ -20,7 +20,7 @@
 #include "measure.h"
 #include "ring.h"
 
-#define RING_SIZE (256u * 1024)
+#define RING_SIZE (1024u * 1024)
 #define STRETCH 16384u
 #define RUN 16 /* pages that follow each other */
 #define ROUNDS 5

@@ -14,7 +14,7 @@
 
 #include "measure.h"
 
-#define RING_BYTES 262144
+#define RING_BYTES 1048576
 #define CONNECT_TRIES 200
 #define TEST_WORDS(mode) (strcmp(mode, "check") ? 4 : 3)
 

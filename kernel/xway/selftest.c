@@ -890,7 +890,7 @@ static bool trim_both(void)
 	xway_arena_free(link[A], nr, 300);
 	mutex_unlock(&link[A]->lock);
 	trim(link[A]);
-	EXPECT(a->hdr->ctl_prod == said && a->shared >= 300 + 65 + 3);
+	EXPECT(a->hdr->ctl_prod == said && a->shared >= 300 + 257 + 3);
 	trim(link[A]);
 	EXPECT(take(A, &msg) && msg.type == XWAY_CTL_TRIM);
 	EXPECT(msg.ring_page > nr && msg.ring_pages > 200);
@@ -905,7 +905,7 @@ static bool trim_both(void)
 	EXPECT(xway_arena_pages_total() == nr - msg.ring_pages);
 	/* Not asked; and what a channel uses */
 	EXPECT(!give(A, &answer));
-	lie.ring_page = conn[A]->ring_page + 63;
+	lie.ring_page = conn[A]->ring_page + 255;
 	lie.ring_pages = 1;
 	EXPECT(!give(P, &lie));
 	lie.ring_page = conn[A]->shm_page;
@@ -1319,9 +1319,10 @@ static u32 ring_of_next(u32 chans)
 
 static bool size_of_many(void)
 {
-	EXPECT(ring_of_next(0) == 64 && ring_of_next(31) == 64);
-	EXPECT(ring_of_next(32) == 32 && ring_of_next(63) == 32);
-	EXPECT(ring_of_next(64) == 16 && ring_of_next(511) == 16);
+	EXPECT(ring_of_next(0) == 256 && ring_of_next(3) == 256);
+	EXPECT(ring_of_next(4) == 128 && ring_of_next(8) == 64);
+	EXPECT(ring_of_next(16) == 32 && ring_of_next(31) == 32);
+	EXPECT(ring_of_next(32) == 16 && ring_of_next(511) == 16);
 	EXPECT(ring_of_next(512) == 4);
 	EXPECT(ring_of_next(XWAY_CHANS_MAX) == 4);
 	return true;
@@ -1350,11 +1351,11 @@ static bool size_of_window(void)
 	struct xway_tx *tx = &conn[P]->tx;
 	u32 size = tx->size;
 
-	EXPECT(size == 64 * PAGE_SIZE && xway_size_window(conn[P]) == size);
-	EXPECT(window_after(0, 100) == size && window_after(30, 100) == size);
-	EXPECT(window_after(60, 100) == size / 2);
-	EXPECT(window_after(90, 100) == size / 4);
-	EXPECT(window_after(90, 30) == size);
+	EXPECT(size == 256 * PAGE_SIZE && xway_size_window(conn[P]) == size);
+	EXPECT(window_after(0, 100) == size && window_after(3, 100) == size);
+	EXPECT(window_after(5, 100) == size / 2);
+	EXPECT(window_after(15, 100) == size / 4);
+	EXPECT(window_after(90, 4) == size);
 	EXPECT(window_after(10000, 20000) == 4 * PAGE_SIZE);
 	/* Long ago */
 	link[P]->fill.period -= 3;

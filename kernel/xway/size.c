@@ -20,7 +20,7 @@
 #include "link.h"
 #include "size.h"
 
-static unsigned int ring_kib = 256;
+static unsigned int ring_kib = 1024;
 module_param(ring_kib, uint, 0444);
 MODULE_PARM_DESC(ring_kib, "size of a ring in KiB while there are few");
 
@@ -67,7 +67,7 @@ static u32 share_of_many(void)
 /* Pages for each of @n, a power of two */
 static u32 share(u32 n)
 {
-	return size_between(all_pages() / 6 / max(n, 1u), n <= MANY ?
+	return size_between(all_pages() / 12 / max(n, 1u), n <= MANY ?
 			    share_of_many() : xway_size_ring_min(), most());
 }
 
