@@ -273,14 +273,19 @@ static u32 *arena_dir(struct xway_link *link, u32 nr)
 static int arena_grow(struct xway_link *link, u32 pages)
 {
 	struct xway_arena *a = &link->arena;
+	u32 max = READ_ONCE(xway_pages_max), i;
 	struct run run = {}, none = {};
 	unsigned long first;
-	u32 i;
 	int err = 0;
 
-	/* Not a part of it, which serves nobody and is what others need. */
-	if (a->shared + a->n_leaving + pages > xway_peer_pages() ||
-	    xway_arena_pages_total() + pages > READ_ONCE(xway_pages_max))
+	/* The last sixteenth is for those that have little yet. */
+	if (a->shared > max / 2)
+		max -= max / 16;
+	/* Not a part of it, which serves nobody and is what others need. What the
+	 * peer keeps mapped counts, whatever it said about it.
+	 */
+	if (a->shared + a->n_leaving + atomic_read(&link->unrevoked) + pages >
+	    xway_peer_pages() || xway_arena_pages_total() + pages > max)
 		return -ENOSPC;
 	first = bitmap_find_next_zero_area(a->there, a->pages, 0, pages, 0);
 	if (first + pages > a->pages)
@@ -325,7 +330,7 @@ static int arena_grow(struct xway_link *link, u32 pages)
 		/* Entries before their count: pairs with xway_view_addr(). */
 		virt_store_release(&a->hdr->pages, a->pages);
 	}
-	return i ? 0 : err;
+	return err;
 }
 
 /**
@@ -343,8 +348,6 @@ int xway_arena_create(struct xway_link *link)
 
 	lockdep_assert_held(&link->lock);
 	err = arena_grow(link, XWAY_PAGES_FIXED);
-	if (!err && a->pages < XWAY_PAGES_FIXED)
-		err = -ENOMEM;
 	if (err) {
 		xway_arena_destroy(link);
 		return err;
@@ -384,11 +387,12 @@ int xway_arena_alloc(struct xway_link *link, u32 pages, u32 *first)
 	int err;
 
 	lockdep_assert_held(&link->lock);
-	while (!arena_has(a, pages, &nr)) {
+	if (!arena_has(a, pages, &nr)) {
 		err = arena_grow(link, max_t(u32, pages, ARENA_CHUNK));
-		if (err && pages < ARENA_CHUNK)
+		if (err && pages < ARENA_CHUNK && !arena_has(a, pages, &nr))
 			err = arena_grow(link, pages);
-		if (err)
+		/* A part of the chunk may be enough. */
+		if (!arena_has(a, pages, &nr))
 			return err;
 	}
 	bitmap_set(a->used, nr, pages);

@@ -37,7 +37,7 @@ static int chan_make(struct xway_conn *conn)
 	if (pages == min) {
 		err = xway_arena_alloc(link, pages, &conn->ring_page);
 		if (err)
-			return err;
+			goto err_none;
 	}
 	err = -ENOMEM;
 	conn->tx.pages = kcalloc(pages, sizeof(void *), GFP_KERNEL);
@@ -58,6 +58,9 @@ err_pages:
 	conn->tx.pages = NULL;
 err_ring:
 	xway_arena_free(link, conn->ring_page, pages);
+err_none:
+	/* The arena may have grown for nothing. */
+	xway_trim_soon(link);
 	return err;
 }
 

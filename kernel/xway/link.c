@@ -28,9 +28,9 @@
 #define LEAVE (5 * HZ)
 
 /* Messages that find no slot: for each channel of the peer an answer, and for
- * each of ours a CLOSE and, its number being free again, an OPEN.
+ * each of ours a CLOSE and, its number being free again, an OPEN; TRIM, TRIMMED.
  */
-#define CTL_QUEUE_MAX (3 * XWAY_CHANS_MAX)
+#define CTL_QUEUE_MAX (3 * XWAY_CHANS_MAX + 2)
 
 LIST_HEAD(xway_links);
 DEFINE_MUTEX(xway_links_lock);	/* the list above */

@@ -414,15 +414,13 @@ static void rx_uncharge(struct xway_conn *conn, u32 pages)
  *
  * What a peer leaves in a ring is copied out and stays until it is read. A peer
  * that leaves much, again and again, gets no more of our memory that way than
- * it may show, or all arenas of ours may have. One that is honest, and set up as
- * we are, has no more rings.
+ * peer_pages_max. One that is honest, and set up as we are, has no more rings.
  */
 bool xway_rx_charge(struct xway_conn *conn, u32 pages)
 {
 	lockdep_assert_held(&conn->link->lock);
 	/* Others only take away. */
-	if (atomic_read(&conn->link->rx_pages) + pages >
-	    min(xway_peer_pages(), READ_ONCE(xway_pages_max)))
+	if (atomic_read(&conn->link->rx_pages) + pages > xway_peer_pages())
 		return false;
 	atomic_add(pages, &conn->link->rx_pages);
 	conn->rx.charged = pages;

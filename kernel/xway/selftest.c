@@ -560,6 +560,32 @@ static bool arena_parts(void)
 	return true;
 }
 
+/* Pages that the peer says it has let go of, and has not, count as before. */
+static bool arena_parts_held(void)
+{
+	struct xway_arena *a = &link[A]->arena;
+	u32 all = xway_peer_pages(), nr, first, n;
+
+	xway_pages_max = 4 * all;
+	EXPECT(!prepare(link[A]) && !alloc(link[A], all - 3, &nr));
+	fake.held = true;
+	mutex_lock(&link[A]->lock);
+	xway_arena_free(link[A], nr + all - 503, 500);
+	n = xway_arena_part(link[A], 512, &first);
+	xway_arena_parted(link[A]);
+	mutex_unlock(&link[A]->lock);
+	EXPECT(n == 500 && xway_arena_unrevoked() == 500 && !a->n_leaving);
+	EXPECT(alloc(link[A], 1, &nr) == -ENOSPC && a->shared == all - 500);
+	fake.held = false;
+	xway_arena_flush();
+	EXPECT(!xway_arena_unrevoked() && !alloc(link[A], 100, &nr));
+	/* The last sixteenth of all is not for who has most. */
+	xway_pages_max = xway_arena_pages_total() + 200;
+	EXPECT(alloc(link[A], 1, &nr) == -ENOSPC && !prepare(link[P]));
+	EXPECT(!alloc(link[P], 1, &nr));
+	return true;
+}
+
 /* A page is unmapped when the peer says so, and none that a channel uses. */
 static bool view_forgets(void)
 {
@@ -885,16 +911,16 @@ static bool trim_both(void)
 	struct xway_ctl msg, answer, lie = { .type = XWAY_CTL_TRIM };
 	u32 nr, said = a->hdr->ctl_prod;
 
-	EXPECT(!alloc(link[A], 300, &nr));
+	EXPECT(!alloc(link[A], 600, &nr));
 	mutex_lock(&link[A]->lock);
-	xway_arena_free(link[A], nr, 300);
+	xway_arena_free(link[A], nr, 600);
 	mutex_unlock(&link[A]->lock);
 	trim(link[A]);
-	EXPECT(a->hdr->ctl_prod == said && a->shared >= 300 + 257 + 3);
+	EXPECT(a->hdr->ctl_prod == said && a->shared >= 600 + 257 + 3);
 	trim(link[A]);
 	EXPECT(take(A, &msg) && msg.type == XWAY_CTL_TRIM);
 	EXPECT(msg.ring_page > nr && msg.ring_pages > 200);
-	EXPECT(a->shared == XWAY_PAGES_FIXED + a->in_use + 64);
+	EXPECT(a->shared == XWAY_PAGES_FIXED + a->in_use + 257);
 	/* One question at a time */
 	trim(link[A]);
 	EXPECT(a->hdr->ctl_prod == said + 1 && a->n_leaving == msg.ring_pages);
@@ -903,8 +929,13 @@ static bool trim_both(void)
 	nr = xway_arena_pages_total();
 	EXPECT(give(A, &answer) && !a->n_leaving);
 	EXPECT(xway_arena_pages_total() == nr - msg.ring_pages);
-	/* Not asked; and what a channel uses */
+	/* Not asked; too much; and what a channel uses */
 	EXPECT(!give(A, &answer));
+	lie.ring_page = conn[A]->ring_page + 1000;
+	lie.ring_pages = XWAY_TRIM_MAX + 1;
+	EXPECT(!give(P, &lie));
+	lie.ring_pages = XWAY_TRIM_MAX;
+	EXPECT(give(P, &lie) && take(P, &answer));
 	lie.ring_page = conn[A]->ring_page + 255;
 	lie.ring_pages = 1;
 	EXPECT(!give(P, &lie));
@@ -1421,6 +1452,7 @@ static const struct {
 	{ "arena_pages", arena_pages, MADE },
 	{ "arena_limits", arena_limits, MADE },
 	{ "arena_parts", arena_parts, MADE },
+	{ "arena_parts_held", arena_parts_held, MADE },
 	{ "view_forgets", view_forgets, MADE },
 	{ "arena_not_shared", arena_not_shared, MADE },
 	{ "arena_held", arena_held, MADE },

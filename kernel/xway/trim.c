@@ -15,12 +15,11 @@
 /* So often is looked at what was needed most since the last time */
 #define PERIOD (10 * HZ)
 
-/* Pages kept for the next connection, and fewer than this are not worth it */
-#define SPARE 64u
+/* Pages kept for the next connection: a ring and a page of words; and fewer than
+ * LEAST are not worth it
+ */
+#define SPARE (XWAY_RING_PAGES_MAX + 1)
 #define LEAST 32u
-
-/* Pages that the peer is asked to unmap at once, which it does under a mutex */
-#define MOST 512u
 
 /* Pages beyond those that at most so many in use leave */
 static u32 excess(const struct xway_arena *a, u32 in_use)
@@ -34,7 +33,7 @@ static void trim_next(struct xway_link *link)
 {
 	struct xway_arena *a = &link->arena;
 	struct xway_ctl msg = { .type = XWAY_CTL_TRIM };
-	u32 n = min(excess(a, max(a->allowed, a->peak)), MOST);
+	u32 n = min(excess(a, max(a->allowed, a->peak)), XWAY_TRIM_MAX);
 
 	/* The peer answers one message before it gets the next. */
 	if (link->state != XWAY_LINK_UP || !n || a->n_leaving)
@@ -90,7 +89,8 @@ bool xway_trim_view(struct xway_link *link, const struct xway_ctl *msg)
 {
 	struct xway_ctl answer = { .type = XWAY_CTL_TRIMMED };
 
-	if (!xway_view_forget(link, msg->ring_page, msg->ring_pages))
+	if (msg->ring_pages > XWAY_TRIM_MAX ||
+	    !xway_view_forget(link, msg->ring_page, msg->ring_pages))
 		return false;
 	xway_link_ctl_send(link, &answer);
 	return true;

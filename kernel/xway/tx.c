@@ -209,7 +209,7 @@ u32 xway_tx_look(struct xway_conn *conn, const struct sock *sk)
  * @msg: the bytes; the iterator advances
  * @before: bytes of the message that are in the ring already
  *
- * A stretch is as long as all before it, up to a quarter of the ring: the reader
+ * A stretch is as long as all before it, up to a quarter of the window: the reader
  * begins soon, and is seldom told that there is more.
  *
  * Return: bytes put; -EAGAIN if it holds what it may; -EFAULT; -EPIPE if the peer
@@ -223,7 +223,7 @@ int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 	bool seen;
 
 	sock_owned_by_me(sk);
-	len = max(min(before, tx->size / 4), TX_STRETCH);
+	len = max(min(before, READ_ONCE(tx->window) / 4), TX_STRETCH);
 	len = min_t(size_t, len, msg_data_left(msg));
 	room = xway_tx_room(tx, sk);
 	if (room < len) {

@@ -118,8 +118,8 @@ bool xway_view_forget(struct xway_link *link, u32 first, u32 pages)
 	unsigned long nr;
 
 	lockdep_assert_held(&link->lock);
-	if (first < XWAY_PAGES_FIXED || !pages || pages > XWAY_ARENA_PAGES_MAX ||
-	    first > XWAY_ARENA_PAGES_MAX - pages)
+	if (first < XWAY_PAGES_FIXED || first > XWAY_ARENA_PAGES_MAX || !pages ||
+	    pages > XWAY_ARENA_PAGES_MAX - first)
 		return false;
 	xa_for_each_range(&v->maps, nr, m, first, first + pages - 1)
 		if (m->users)

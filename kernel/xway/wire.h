@@ -13,7 +13,7 @@
 #include <linux/types.h>
 
 #define XWAY_MAGIC		0x58574159	/* "XWAY" */
-#define XWAY_WIRE_VERSION	1
+#define XWAY_WIRE_VERSION	2
 
 /* Pages of an arena by number: header, bell, control, directories, the rest */
 #define XWAY_PAGE_HEADER	0
@@ -174,6 +174,7 @@ struct xway_ctl {
 };
 
 #define XWAY_CTLS		32u	/* slots in the control page */
+#define XWAY_TRIM_MAX		512u	/* pages: they are unmapped under a mutex */
 
 #define XWAY_WIRE_CHECK()						\
 	do {								\

@@ -9,8 +9,8 @@ from tests.xen.test_life import same, talk
 
 MIB = 1 << 20
 CONNECTIONS = 60
-BURST = 500  # pages of their rings, at least, however many of them meet
-LEFT = 3 + 64 + 32  # pages beyond those in use that an arena may keep, see kernel/xway/trim.c
+BURST = 700  # pages of their rings, at least, however many of them meet
+LEFT = 3 + 257 + 32  # pages beyond those in use that an arena may keep, see kernel/xway/trim.c
 
 pytestmark = pytest.mark.rig(type="pv", kernel="6.12")
 
