@@ -327,7 +327,7 @@ static int arena_grow(struct xway_link *link, u32 pages)
 	}
 	run_end(&run);
 	if (a->hdr) {
-		/* Entries before their count: pairs with xway_view_addr(). */
+		/* Entries before their count: pairs with view_page(). */
 		virt_store_release(&a->hdr->pages, a->pages);
 	}
 	return err;
@@ -428,11 +428,14 @@ u32 xway_arena_part(struct xway_link *link, u32 most, u32 *first)
 	u32 end = a->pages, n = 0, i;
 
 	lockdep_assert_held(&link->lock);
+	/* The peer answers one message before it gets the next. */
+	if (a->n_leaving)
+		return 0;
 	while (end && test_bit(end - 1, a->used))
 		end--;
 	while (n < most && n < end && !test_bit(end - 1 - n, a->used))
 		n++;
-	if (!n || a->n_leaving)
+	if (!n)
 		return 0;
 	a->leaving = kvmalloc_array(n, sizeof(*a->leaving), GFP_KERNEL);
 	if (!a->leaving)

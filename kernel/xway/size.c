@@ -46,29 +46,24 @@ static u32 all_pages(void)
 	return min(xway_peer_pages(), READ_ONCE(xway_pages_max));
 }
 
-static u32 size_between(u32 pages, u32 least, u32 most)
+/* A power of two of at most @pages, but @least, and no more than ring_kib */
+static u32 size_of(u32 pages, u32 least)
 {
 	return clamp_t(u32, pages ? rounddown_pow_of_two(pages) : 1, least,
-		       most);
-}
-
-static u32 most(void)
-{
-	return ring_kib * 1024 / PAGE_SIZE;
+		       ring_kib * 1024 / PAGE_SIZE);
 }
 
 /* Pages for each of MANY, which two thirds of an arena hold */
 static u32 share_of_many(void)
 {
-	return size_between(all_pages() * 2 / 3 / MANY, xway_size_ring_min(),
-			    most());
+	return size_of(all_pages() * 2 / 3 / MANY, xway_size_ring_min());
 }
 
 /* Pages for each of @n, a power of two */
 static u32 share(u32 n)
 {
-	return size_between(all_pages() / 12 / max(n, 1u), n <= MANY ?
-			    share_of_many() : xway_size_ring_min(), most());
+	return size_of(all_pages() / 12 / max(n, 1u),
+		       n <= MANY ? share_of_many() : xway_size_ring_min());
 }
 
 /**

@@ -35,8 +35,7 @@ static void trim_next(struct xway_link *link)
 	struct xway_ctl msg = { .type = XWAY_CTL_TRIM };
 	u32 n = min(excess(a, max(a->allowed, a->peak)), XWAY_TRIM_MAX);
 
-	/* The peer answers one message before it gets the next. */
-	if (link->state != XWAY_LINK_UP || !n || a->n_leaving)
+	if (link->state != XWAY_LINK_UP || !n)
 		return;
 	msg.ring_pages = xway_arena_part(link, n, &msg.ring_page);
 	if (msg.ring_pages)

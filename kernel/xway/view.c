@@ -28,6 +28,29 @@ static void view_unmap(struct xway_link *link, struct xway_mapping *m)
 	link->view.mapped--;
 }
 
+/* Map what the peer says its page of that number is. */
+static struct xway_mapping *view_add(struct xway_link *link, u32 nr, u32 ref)
+{
+	struct xway_mapping *m = kzalloc(sizeof(*m), GFP_KERNEL);
+	int err;
+
+	if (!m)
+		return ERR_PTR(-ENOMEM);
+	err = view_map(link, ref, m);
+	if (err)
+		goto err_free;
+	err = xa_err(xa_store(&link->view.maps, nr, m, GFP_KERNEL));
+	if (err)
+		goto err_unmap;
+	return m;
+
+err_unmap:
+	view_unmap(link, m);
+err_free:
+	kfree(m);
+	return ERR_PTR(err);
+}
+
 /* Map a page of the peer's arena, once. */
 static struct xway_mapping *view_page(struct xway_link *link, u32 nr)
 {
@@ -52,22 +75,7 @@ static struct xway_mapping *view_page(struct xway_link *link, u32 nr)
 			return ERR_PTR(err);
 	}
 	ref = READ_ONCE(((const u32 *)v->dir[d].addr)[nr % XWAY_REFS_PER_DIR]);
-	m = kzalloc(sizeof(*m), GFP_KERNEL);
-	if (!m)
-		return ERR_PTR(-ENOMEM);
-	err = view_map(link, ref, m);
-	if (err)
-		goto err_free;
-	err = xa_err(xa_store(&v->maps, nr, m, GFP_KERNEL));
-	if (err)
-		goto err_unmap;
-	return m;
-
-err_unmap:
-	view_unmap(link, m);
-err_free:
-	kfree(m);
-	return ERR_PTR(err);
+	return view_add(link, nr, ref);
 }
 
 /**
@@ -144,26 +152,14 @@ bool xway_view_forget(struct xway_link *link, u32 first, u32 pages)
 int xway_view_open(struct xway_link *link, u32 ref, u64 nonce)
 {
 	struct xway_view *v = &link->view;
-	struct xway_mapping *m;
-	struct xway_mapping *bell, *ctl;
+	struct xway_mapping *hdr, *bell, *ctl;
 	int err;
 
 	lockdep_assert_held(&link->lock);
-	m = kzalloc(sizeof(*m), GFP_KERNEL);
-	if (!m)
-		return -ENOMEM;
-	err = view_map(link, ref, m);
-	if (err) {
-		kfree(m);
-		return err;
-	}
-	err = xa_err(xa_store(&v->maps, XWAY_PAGE_HEADER, m, GFP_KERNEL));
-	if (err) {
-		view_unmap(link, m);
-		kfree(m);
-		return err;
-	}
-	v->hdr = m->addr;
+	hdr = view_add(link, XWAY_PAGE_HEADER, ref);
+	if (IS_ERR(hdr))
+		return PTR_ERR(hdr);
+	v->hdr = hdr->addr;
 	/* Pairs with xway_arena_create() at the peer. */
 	if (virt_load_acquire(&v->hdr->magic) != XWAY_MAGIC ||
 	    READ_ONCE(v->hdr->version) != XWAY_WIRE_VERSION ||
