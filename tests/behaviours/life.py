@@ -201,7 +201,7 @@ def shutdown_of_one_half_after_the_other() -> None:
 def both_send_before_either_reads() -> None:
     """More than a ring holds, but not more than TCP takes."""
     a, b = pair()
-    data = pattern(1 << 20)
+    data = pattern(1 << 21)
     threads = [asleep(end.sendall, data)[0] for end in (a, b)]
     for thread in threads:
         thread.join(SOON)
