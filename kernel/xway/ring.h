@@ -114,11 +114,14 @@ static inline void xway_ring_arm(u32 *own, u32 want)
 static inline void *xway_ring_at(void *const *pages, u32 idx, u32 size,
 				 u32 *len)
 {
-	u32 off = idx & (size - 1);
-	u32 nr = off / RING_PAGE_SIZE, last = size / RING_PAGE_SIZE - 1;
+	u32 off = idx & (size - 1), nr = off / RING_PAGE_SIZE;
 	u32 have = RING_PAGE_SIZE - off % RING_PAGE_SIZE;
-	char *page = pages[nr];
+	char *at = (char *)pages[nr] + off % RING_PAGE_SIZE;
+	u32 last = size / RING_PAGE_SIZE - 1;
 
+	/* As most short ones do. */
+	if (*len <= have)
+		return at;
 	while (have < *len && nr < last &&
 	       pages[nr + 1] == (char *)pages[nr] + RING_PAGE_SIZE) {
 		have += RING_PAGE_SIZE;
@@ -126,7 +129,7 @@ static inline void *xway_ring_at(void *const *pages, u32 idx, u32 size,
 	}
 	if (*len > have)
 		*len = have;
-	return page + off % RING_PAGE_SIZE;
+	return at;
 }
 
 #endif /* _XWAY_RING_H */

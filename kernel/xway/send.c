@@ -191,12 +191,27 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 }
 
 /*
- * As xway_tx_copy(), but a message that is one buffer, as write() and send() have
- * it, and lies in one piece in the ring, is copied at once: of a few bytes the way
- * through _copy_from_iter() costs more than the bytes.
+ * Copy into free room a message that is not one buffer, or lies in pieces. Out of
+ * line, or it takes the registers that copy_short() needs.
  */
-static __always_inline u32 copy_short(const struct xway_tx *tx,
-				      struct msghdr *msg, u32 len)
+static noinline bool copy_pieces(const struct xway_tx *tx, struct msghdr *msg,
+				 u32 len)
+{
+	u32 got = xway_tx_copy(tx, msg, len);
+
+	if (got < len)
+		iov_iter_revert(&msg->msg_iter, got);
+	return got == len;
+}
+
+/*
+ * Copy a short message. One that is one buffer, as write() and send() have it, and
+ * lies in one piece in the ring, is copied at once: of a few bytes the way through
+ * _copy_from_iter() costs more than the bytes. Return: false, and @msg as it was,
+ * if its memory is not there.
+ */
+static __always_inline bool copy_short(const struct xway_tx *tx,
+				       struct msghdr *msg, u32 len)
 {
 	struct iov_iter *from = &msg->msg_iter;
 	const void __user *user;
@@ -204,37 +219,34 @@ static __always_inline u32 copy_short(const struct xway_tx *tx,
 	void *at;
 
 	if (!iter_is_ubuf(from))
-		return xway_tx_copy(tx, msg, len);
+		return copy_pieces(tx, msg, len);
 	at = xway_ring_at(tx->pages, tx->prod, tx->size, &n);
 	user = from->ubuf + from->iov_offset;
 	if (n != len || !access_ok(user, len))
-		return xway_tx_copy(tx, msg, len);
+		return copy_pieces(tx, msg, len);
 	user = xway_user_address(user);
 	instrument_copy_from_user_before(at, user, len);
 	n = raw_copy_from_user(at, user, len);
 	instrument_copy_from_user_after(at, user, len, n);
-	n = len - n;
-	from->iov_offset += n;
-	from->count -= n;
-	return n;
+	if (unlikely(n))
+		return false;
+	from->iov_offset += len;
+	from->count -= len;
+	return true;
 }
 
-/* Copy a short message into the ring. Return: false, and @msg as it was, if its
+/* Put a short message into the ring. Return: false, and @msg as it was, if its
  * memory is not there, or the peer has closed its socket.
  */
 static __always_inline bool put_short(struct xway_conn *conn,
 				      struct msghdr *msg, u32 len)
 {
-	u32 got;
+	bool copied;
 
 	pagefault_disable();
-	got = copy_short(&conn->tx, msg, len);
+	copied = copy_short(&conn->tx, msg, len);
 	pagefault_enable();
-	if (unlikely(got < len)) {
-		iov_iter_revert(&msg->msg_iter, got);
-		return false;
-	}
-	return xway_tx_publish(conn, msg, len);
+	return likely(copied) && xway_tx_publish(conn, msg, len);
 }
 
 /*
