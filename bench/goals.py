@@ -150,7 +150,7 @@ def native(lines: str) -> list[Row]:
     found = {}
     for line in map(json.loads, lines.splitlines()):
         if line["size"] == 65536:
-            found[size_text(line["size"])] = line["ring_mb"] / line["relay_mb"]
+            found[size_text(line["size"])] = line["ring_of_relay"]
     return [Row("the ring between two threads, of two copies that take turns", 0.9, True, found)]
 
 

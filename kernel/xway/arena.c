@@ -21,8 +21,8 @@
 
 #define ARENA_CHUNK 32
 
-/* Pages that follow each other are looked for 16 at a time. */
-#define RUN_ORDER 4
+/* Pages that follow each other are looked for 64 at a time, then fewer. */
+#define RUN_ORDER 6
 
 /* A link's own pages and one small ring; less would be the same as off. */
 #define PAGES_MAX_MIN 16u
@@ -201,25 +201,27 @@ void xway_arena_flush(void)
 struct run {
 	struct page *next;
 	u32 left;
-	bool none;		/* memory has no more such */
+	int order;		/* memory has no longer ones */
 };
 
 static struct page *run_take(struct run *run, u32 wanted)
 {
 	gfp_t gfp = GFP_KERNEL | __GFP_ZERO | __GFP_NOWARN;
-	unsigned int order = min(ilog2(wanted), RUN_ORDER);
 
-	if (!run->left && order && !run->none) {
+	while (!run->left) {
+		int order = min(ilog2(wanted), run->order);
+
+		if (!order)
+			return alloc_page(gfp);
 		/* Those that are free: nothing is moved or written for them. */
 		run->next = alloc_pages(gfp & ~__GFP_RECLAIM, order);
-		run->none = !run->next;
 		if (run->next) {
 			split_page(run->next, order);
 			run->left = 1 << order;
+		} else {
+			run->order = order - 1;
 		}
 	}
-	if (!run->left)
-		return alloc_page(gfp);
 	run->left--;
 	return run->next++;
 }
@@ -274,7 +276,7 @@ static int arena_grow(struct xway_link *link, u32 pages)
 {
 	struct xway_arena *a = &link->arena;
 	u32 max = READ_ONCE(xway_pages_max), i;
-	struct run run = {}, none = {};
+	struct run run = { .order = RUN_ORDER }, none = {};
 	unsigned long first;
 	int err = 0;
 

@@ -17,7 +17,9 @@
 #include "link.h"
 #include "trace.h"
 
-/* Give room back at least this often, so that the writer works beside us. */
+/* Give room back at least this often, so that the writer works beside us: after
+ * so much, or a sixteenth of a larger ring.
+ */
 #define RX_STRETCH 16384u
 
 /**
@@ -180,7 +182,7 @@ int xway_rx_ring(struct xway_conn *conn, struct msghdr *msg, size_t len,
 {
 	struct xway_rx *rx = &conn->rx;
 	u32 avail = xway_rx_avail(conn), done = 0, start = rx->cons;
-	u32 published = start;
+	u32 stretch = max(RX_STRETCH, rx->size / 16), published = start;
 
 	lockdep_assert_held(&rx->lock);
 	if (flags & MSG_PEEK) {
@@ -191,14 +193,13 @@ int xway_rx_ring(struct xway_conn *conn, struct msghdr *msg, size_t len,
 	}
 	len = min_t(size_t, len, avail);
 	while (done < len) {
-		u32 n = min_t(u32, len - done,
-			      RX_STRETCH - done % RX_STRETCH);
+		u32 n = min_t(u32, len - done, stretch - done % stretch);
 		u32 got = rx_copy(rx, msg, start + done, &n, flags);
 
 		done += got;
 		if (!(flags & MSG_PEEK)) {
 			WRITE_ONCE(rx->cons, start + done);
-			if (rx->cons - published >= RX_STRETCH) {
+			if (rx->cons - published >= stretch) {
 				rx_publish(conn, published);
 				published = rx->cons;
 			}
