@@ -117,10 +117,11 @@ def _measure_sockets(
         say(line)
     if arguments.full:
         lives = connections.Connections(pair, results)
-        # A connect() by the wall clock varies by half: many short turns, one after the other.
-        turns, connects = (1, 200) if arguments.clock == "instructions" else (10, 50)
+        # A connect() by the wall clock falls into one of two rhythms, of which one takes twice as long: many
+        # short turns, one after the other, and each way comes first as often as the other.
+        turns, connects = (1, 200) if arguments.clock == "instructions" else (60, 15)
         for number in range(turns):
-            for path in (NETFRONT, XWAY):
+            for path in (NETFRONT, XWAY) if number % 2 == 0 else (XWAY, NETFRONT):
                 for line in lives.calls(path, connects):
                     say(f"turn {number + 1}/{turns}  {line}")
         for count, times in MANY[arguments.clock].items():
