@@ -24,7 +24,9 @@
 #define RING_SIZE (1024u * 1024)
 #define STRETCH 16384u
 #define RX_STRETCH (RING_SIZE / 16) /* as xway_rx_ring() has it */
+
 #define RUN 64 /* pages that follow each other */
+
 #define ROUNDS 9
 
 enum { RING, PAGES, RELAY, ALONE, UNIX, KINDS };
