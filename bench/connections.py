@@ -87,10 +87,10 @@ def untouched(
         for what in (LOOPBACK, ELSEWHERE):
             for mode in MODES:
                 words = []
-                for size in sizes:
-                    for _ in range(4 if (what, mode) == (ELSEWHERE, STREAM) else 1):
-                        figure = float(tests.run(what, mode, size)[FIGURE[mode]])
-                        results.add_micro(f"{what}-{mode}", size, path, figure, None)
+                times = 4 if (what, mode) == (ELSEWHERE, STREAM) else 1
+                for size in [size for size in sizes for _ in range(times)]:
+                    figure = float(tests.run(what, mode, size)[FIGURE[mode]])
+                    results.add_micro(f"{what}-{mode}", size, path, figure, None)
                     words.append(f"{figure:.4g}")
                 yield f"{path:8} {what} {mode}: {',  '.join(words)}"
         text = _calls(pair, dom0.ip4, 100, results, f"{ELSEWHERE}-{CALL}", path)

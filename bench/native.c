@@ -5,7 +5,7 @@
  *   native SIZE MS     bandwidth of messages of SIZE bytes in MB/s, measured for MS each, medians of nine rounds;
  *                      prints a line of JSON
  *
- * ring: between two threads, each pinned to a CPU of its own, in stretches, and in memory of which 16 pages follow each
+ * ring: between two threads, each pinned to a CPU of its own, in stretches, and in memory of which 64 pages follow each
  * other, as kernel/xway has them; who finds nothing to do spins, so nobody asks for an event, but each looks whether the
  * other did. pages: the same, and no two pages follow each other. memcpy: one copy by one thread, from and to memory
  * as large as the ring, which stays in its cache. relay: nothing but a memcpy at each end, by turns on the halves of
@@ -23,7 +23,7 @@
 
 #define RING_SIZE (1024u * 1024)
 #define STRETCH 16384u
-#define RX_STRETCH (RING_SIZE / 16) /* as xway_rx_ring() has it */
+#define READ_STRETCH (RING_SIZE / 16) /* as xway_rx_ring() has it */
 
 #define RUN 64 /* pages that follow each other */
 
@@ -125,7 +125,7 @@ static double ring_read(void)
 		n = ring_load_acquire(&shm.prod) - cons;
 		if (!n)
 			continue;
-		n = n < RX_STRETCH ? n : RX_STRETCH;
+		n = n < READ_STRETCH ? n : READ_STRETCH;
 		copy(cons, to, n, false);
 		xway_ring_publish(&shm.cons, cons + n, cons, &shm.want_room);
 		cons += n;
