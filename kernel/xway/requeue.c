@@ -135,13 +135,36 @@ static void insert(struct sock *sk, struct sk_buff_head *list, u32 total,
 	}
 }
 
+/*
+ * Bytes that a receive buffer may have, however large rings are and however often
+ * the socket goes back to TCP: twice what TCP's own tuning may give it, or what the
+ * user has.
+ */
+static int rcvbuf_most(const struct sock *sk)
+{
+	int tuned = READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_rmem[2]);
+
+	return max(READ_ONCE(sk->sk_rcvbuf), 2 * min(tuned, INT_MAX / 2));
+}
+
+/* What TCP has offered a window for must find room beside what is queued. */
+static void rcvbuf_fit(struct sock *sk)
+{
+	s64 need = atomic_read(&sk->sk_rmem_alloc) +
+		   2LL * tcp_receive_window(tcp_sk(sk));
+
+	if (need > READ_ONCE(sk->sk_rcvbuf))
+		WRITE_ONCE(sk->sk_rcvbuf, min_t(s64, need, rcvbuf_most(sk)));
+}
+
 /**
  * xway_rx_requeue() - put what was copied out of the ring into TCP's queue
  * @conn: connection whose peer sends by TCP, its rx.lock held
  * @sk: its socket, locked
  *
  * Return: 0 if nothing but TCP's queue holds bytes now; -EAGAIN if bytes from
- * before the ring's are under way, or memory is short; -EILSEQ if a user inside
+ * before the ring's are under way, memory is short, or TCP's queue is as long as it
+ * may be; -EILSEQ if a user inside
  * the kernel has read on past their place: only a reset is honest. May sleep.
  */
 int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
@@ -150,7 +173,6 @@ int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 	struct xway_rx *rx = &conn->rx;
 	/* Where the ring stretch began: a stretch of TCP is the last seen. */
 	u32 seq = rx->mark[1].seq, total = rx->prod - rx->cons;
-	int charged = atomic_read(&sk->sk_rmem_alloc);
 	struct sk_buff_head list;
 	struct sk_buff *next;
 	bool fin;
@@ -188,6 +210,9 @@ int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 	}
 	if (tp->urg_data && before(tp->urg_seq, seq))
 		return -EAGAIN;
+	/* Who fills ring after ring for a program that reads nothing waits. */
+	if (atomic_read(&sk->sk_rmem_alloc) > rcvbuf_most(sk))
+		return -EAGAIN;
 	next = place_of(sk, seq);
 	if (!next || !ring_buffers(rx, sk, &list))
 		return -EAGAIN;
@@ -196,10 +221,7 @@ int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 	WRITE_ONCE(tp->copied_seq, tp->copied_seq - total - fin);
 	/* Measures how fast the program reads: starts anew. */
 	tp->rcvq_space.seq = tp->copied_seq;
-	/* What TCP has offered a window for must find room beside it. */
-	charged = atomic_read(&sk->sk_rmem_alloc) - charged;
-	if (charged > 0)
-		WRITE_ONCE(sk->sk_rcvbuf, sk->sk_rcvbuf + charged);
+	rcvbuf_fit(sk);
 
 	rx->ring_bytes += total;
 	xway_rx_discard(conn);
