@@ -201,7 +201,7 @@ void xway_arena_flush(void)
 struct run {
 	struct page *next;
 	u32 left;
-	int order;		/* memory has no longer ones */
+	int order;		/* of the longest to look for; 0: single pages */
 };
 
 static struct page *run_take(struct run *run, u32 wanted)
@@ -213,8 +213,11 @@ static struct page *run_take(struct run *run, u32 wanted)
 
 		if (!order)
 			return alloc_page(gfp);
-		/* Those that are free: nothing is moved or written for them. */
-		run->next = alloc_pages(gfp & ~__GFP_RECLAIM, order);
+		/* Those that are free: nothing is moved or written for them, nor
+		 * what is kept for those who can not wait touched.
+		 */
+		run->next = alloc_pages((gfp & ~__GFP_RECLAIM) |
+					__GFP_NOMEMALLOC, order);
 		if (run->next) {
 			split_page(run->next, order);
 			run->left = 1 << order;

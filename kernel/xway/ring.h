@@ -119,7 +119,7 @@ static inline void *xway_ring_at(void *const *pages, u32 idx, u32 size,
 	char *at = (char *)pages[nr] + off % RING_PAGE_SIZE;
 	u32 last = size / RING_PAGE_SIZE - 1;
 
-	/* As most short ones do. */
+	/* Most short ones end in the page where they begin. */
 	if (*len <= have)
 		return at;
 	while (have < *len && nr < last &&

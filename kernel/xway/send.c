@@ -191,8 +191,9 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 }
 
 /*
- * Copy into free room a message that is not one buffer, or lies in pieces. Out of
- * line, or it takes the registers that copy_short() needs.
+ * Copy into free room a message that is not one buffer, lies in pieces, or has a
+ * bad address: that is found out there. Out of line, or it takes the registers that
+ * copy_short() needs.
  */
 static noinline bool copy_pieces(const struct xway_tx *tx, struct msghdr *msg,
 				 u32 len)
@@ -252,7 +253,7 @@ static __always_inline bool put_short(struct xway_conn *conn,
 /*
  * Most messages are short and find the ring in use and room in it. For them the
  * socket's spinlock does: nobody is its owner, and none can become it, so the
- * connection stays. Return: false, with nothing done, if anything is otherwise.
+ * connection stays. Return: false, with nothing sent, if anything is otherwise.
  */
 static bool send_short(struct sock *sk, struct msghdr *msg, u32 len)
 {
