@@ -164,8 +164,8 @@ static void rcvbuf_fit(struct sock *sk)
  *
  * Return: 0 if nothing but TCP's queue holds bytes now; -EAGAIN if bytes from
  * before the ring's are under way, memory is short, or TCP's queue is as long as it
- * may be; -EILSEQ if a user inside
- * the kernel has read on past their place: only a reset is honest. May sleep.
+ * may be; -EILSEQ if a user inside the kernel has read on past their place: only a
+ * reset is honest. May sleep.
  */
 int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 {
