@@ -25,8 +25,11 @@
 #define WORTH_OPS 4
 #define WORTH_BYTES 32768
 
-/* Jiffies after which a return that could not end is tried again */
+/* Jiffies after which a return that could not end is tried again, doubled up to so
+ * many times: a peer can name bytes of TCP that never come
+ */
 #define RETRY (HZ / 10)
+#define RETRY_DOUBLINGS 5
 
 /* Jiffies for what is under way when the peer has ended the link */
 #define CLOSED HZ
@@ -291,7 +294,7 @@ static void conn_queue_in(struct xway_conn *conn, unsigned long delay)
 static void conn_retry(struct xway_conn *conn)
 {
 	set_bit(XWAY_F_RETRY, &conn->flags);
-	conn_queue_in(conn, RETRY);
+	conn_queue_in(conn, RETRY << conn->retries);
 }
 
 static void conn_reason(struct xway_conn *conn, enum xway_reason reason)
@@ -632,6 +635,8 @@ static void conn_work(struct work_struct *work)
 	struct sock *sk;
 	bool closed;
 
+	if (again && conn->retries < RETRY_DOUBLINGS)
+		conn->retries++;
 	if (test_and_clear_bit(XWAY_F_WANT_OPEN, &conn->flags))
 		xway_chan_open(conn);
 

@@ -121,6 +121,7 @@ struct xway_rx {
  * @companion_bytes: bytes by ring when companion.c last looked
  * @idle_bytes: bytes when idle.c last found a difference, at @idle_since
  * @ask_at: not before this is a channel asked for again, after @postponed times
+ * @retries: of its return to TCP, by @work alone
  *
  * Lock order: rx.lock, socket lock, link->lock, lock. The helper (@work) is the
  * only one that opens and closes channels.
@@ -141,6 +142,7 @@ struct xway_conn {
 	unsigned long idle_since;
 	unsigned long ask_at;
 	u8 postponed;
+	u8 retries;
 
 	struct xway_chan_shm *own;
 	const struct xway_chan_shm __rcu *peer;
