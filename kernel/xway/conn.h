@@ -92,6 +92,7 @@ struct xway_tx {
  * @seen: the peer's last switch known here
  * @mark: copies of its marks
  * @cut: its last ring stretch was ended here, without its mark
+ * @requeued: where its bytes end that TCP's queue got, see xway_rx_requeued()
  */
 struct xway_rx {
 	struct mutex lock;	/* what is read next, and reading it */
@@ -105,6 +106,8 @@ struct xway_rx {
 	struct xway_mark mark[2];
 	bool spilled;
 	bool cut;
+	bool was_requeued;
+	u32 requeued;
 	u32 notified;
 	u32 notified_gen;
 	u64 ring_bytes;
@@ -261,6 +264,7 @@ void xway_rx_free(struct xway_conn *conn);
 
 /* requeue.c */
 int xway_rx_requeue(struct xway_conn *conn, struct sock *sk);
+bool xway_rx_requeued(const struct xway_conn *conn, const struct sock *sk);
 
 /* tx.c: where to write */
 bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk);

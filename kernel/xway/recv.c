@@ -385,8 +385,7 @@ static void rx_finish(struct xway_conn *conn, struct sock *sk)
 {
 	if (!test_bit(XWAY_F_RETURN, &conn->flags) ||
 	    READ_ONCE(conn->state) != XWAY_CONN_TCP || !xway_rx_done(conn) ||
-	    (test_bit(XWAY_F_IDLE, &conn->flags) &&
-	     !skb_queue_empty_lockless(&sk->sk_receive_queue)))
+	    (test_bit(XWAY_F_IDLE, &conn->flags) && xway_rx_requeued(conn, sk)))
 		return;
 	lock_sock(sk);
 	if (conn->sk == sk)

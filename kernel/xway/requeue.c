@@ -224,7 +224,23 @@ int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 	rcvbuf_fit(sk);
 
 	rx->ring_bytes += total;
+	WRITE_ONCE(rx->requeued, seq);
+	WRITE_ONCE(rx->was_requeued, true);
 	xway_rx_discard(conn);
 	xway_conn_tell_taker(conn, sk);
 	return 0;
+}
+
+/**
+ * xway_rx_requeued() - does TCP's queue hold unread bytes that came by the ring?
+ * @conn: connection that is back on TCP
+ * @sk: its socket
+ *
+ * They are there on top of what TCP may keep. Context: any.
+ */
+bool xway_rx_requeued(const struct xway_conn *conn, const struct sock *sk)
+{
+	return READ_ONCE(conn->rx.was_requeued) &&
+	       before(READ_ONCE(tcp_sk(sk)->copied_seq),
+		      READ_ONCE(conn->rx.requeued));
 }

@@ -273,9 +273,9 @@ static void hand_over(struct xway_conn *conn, struct xway_conn *fresh,
  * @conn: its connection
  * @sk: the socket, locked by its owner
  *
- * Or keep it held, if the connection only rests: with bytes unread as it is,
- * until rx_finish() asks again, for each time what was in the ring comes on top
- * of what TCP may keep unread. As for xway_switch_detach() the caller holds a
+ * Or keep it held, if the connection only rests: with bytes of the ring unread as
+ * it is, until rx_finish() asks again, for they come on top of what TCP may keep
+ * unread. As for xway_switch_detach() the caller holds a
  * reference on @conn.
  */
 void xway_switch_release(struct xway_conn *conn, struct sock *sk)
@@ -287,7 +287,7 @@ void xway_switch_release(struct xway_conn *conn, struct sock *sk)
 	 */
 	rcu_read_lock();
 	if (renewable(conn, sk)) {
-		if (!skb_queue_empty(&sk->sk_receive_queue)) {
+		if (xway_rx_requeued(conn, sk)) {
 			rcu_read_unlock();
 			return;
 		}
