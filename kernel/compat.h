@@ -66,6 +66,57 @@ static inline const void __user *xway_user_address(const void __user *p)
 #endif
 }
 
+#ifdef _XWAY_SHRINKER_COMPAT
+#include <linux/shrinker.h>
+#include <linux/slab.h>
+
+typedef unsigned long xway_shrinker_fn(struct shrinker *, struct shrink_control *);
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 7, 0)
+static inline struct shrinker *xway_shrinker_start(const char *name,
+						   xway_shrinker_fn *count,
+						   xway_shrinker_fn *scan)
+{
+	struct shrinker *s = shrinker_alloc(0, "%s", name);
+
+	if (!s)
+		return NULL;
+	s->count_objects = count;
+	s->scan_objects = scan;
+	shrinker_register(s);
+	return s;
+}
+
+static inline void xway_shrinker_stop(struct shrinker *s)
+{
+	shrinker_free(s);
+}
+#else
+static inline struct shrinker *xway_shrinker_start(const char *name,
+						   xway_shrinker_fn *count,
+						   xway_shrinker_fn *scan)
+{
+	struct shrinker *s = kzalloc(sizeof(*s), GFP_KERNEL);
+
+	if (!s)
+		return NULL;
+	s->count_objects = count;
+	s->scan_objects = scan;
+	s->seeks = DEFAULT_SEEKS;
+	if (!register_shrinker(s, "%s", name))
+		return s;
+	kfree(s);
+	return NULL;
+}
+
+static inline void xway_shrinker_stop(struct shrinker *s)
+{
+	unregister_shrinker(s);
+	kfree(s);
+}
+#endif
+#endif /* _XWAY_SHRINKER_COMPAT */
+
 #ifdef _XWAY_PROTO_COMPAT
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
 /* splice(): without it the core copies, through our recvmsg */

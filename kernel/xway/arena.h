@@ -21,6 +21,7 @@ struct xway_link;
  * @in_use: how many are in use, without the fixed pages and directories
  * @peak: the most that were since trim.c looked
  * @allowed: what it leaves of them
+ * @pressed: the kernel has asked for pages, at @pressed_at, not long ago
  * @leaving: pages without a number, which the peer is to unmap
  * @n_leaving: how many those are
  */
@@ -37,6 +38,8 @@ struct xway_arena {
 	u32 in_use;
 	u32 peak;
 	u32 allowed;
+	bool pressed;
+	unsigned long pressed_at;
 	struct xway_arena_page *leaving;
 	u32 n_leaving;
 	DECLARE_BITMAP(there, XWAY_ARENA_PAGES_MAX);

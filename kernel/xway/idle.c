@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Idle connections: when pages are scarce, who uses its ring gets that of who
- * does not.
+ * does not; and when the kernel's memory is, those who have long been idle give
+ * theirs.
  *
  * A connection that gives its ring back is brought back to TCP, but its socket
  * stays held, by a fresh connection: once it is used again, it asks for a new
@@ -20,6 +21,9 @@
 static unsigned int idle_ms = 1000;
 module_param(idle_ms, uint, 0444);
 MODULE_PARM_DESC(idle_ms, "milliseconds without a byte after which a ring may serve another connection");
+
+/* Idle for so long, a connection may give its ring for the kernel's memory. */
+#define LONG (30 * HZ)
 
 /* A wish is repeated after idle_ms << 0, 1, 2, 3, 3 and so on */
 #define POSTPONED_MAX 3
@@ -42,8 +46,8 @@ static bool link_wants(struct xway_link *link)
 				    WISH * idle());
 }
 
-/* Return: has it a channel that carried nothing for a while? */
-static bool conn_idle(struct xway_conn *conn)
+/* Return: has it a channel that carried nothing for so long? */
+static bool conn_idle(struct xway_conn *conn, unsigned long time)
 {
 	u64 bytes = READ_ONCE(conn->tx.ring_bytes) +
 		    READ_ONCE(conn->tx.tcp_bytes) +
@@ -52,12 +56,13 @@ static bool conn_idle(struct xway_conn *conn)
 
 	if (READ_ONCE(conn->state) != XWAY_CONN_OPEN)
 		return false;
-	if (bytes != conn->idle_bytes) {
-		conn->idle_bytes = bytes;
+	/* If two look at once both see the same, or later ones. */
+	if (bytes != READ_ONCE(conn->idle_bytes)) {
+		WRITE_ONCE(conn->idle_bytes, bytes);
 		WRITE_ONCE(conn->idle_since, jiffies);
 		return false;
 	}
-	return !time_before(jiffies, READ_ONCE(conn->idle_since) + idle());
+	return !time_before(jiffies, READ_ONCE(conn->idle_since) + time);
 }
 
 /* Pages stay in the arena of their link: what one wants only its own can give. */
@@ -71,7 +76,7 @@ static void idle_look(struct work_struct *work)
 		if (!link_wants(conn->link))
 			continue;
 		again = true;
-		if (!conn_idle(conn) || !refcount_inc_not_zero(&conn->ref))
+		if (!conn_idle(conn, idle()) || !refcount_inc_not_zero(&conn->ref))
 			continue;
 		/* As long as it is held it stays in the list. */
 		rcu_read_unlock();
@@ -84,6 +89,57 @@ static void idle_look(struct work_struct *work)
 	rcu_read_unlock();
 	if (again)
 		schedule_delayed_work(&look, idle());
+}
+
+/* Unread bytes would be copied out: nothing is gained. */
+static bool conn_empty(struct xway_conn *conn)
+{
+	const struct xway_chan_shm *peer;
+	bool ret = false;
+
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	if (peer)
+		ret = READ_ONCE(peer->prod) == READ_ONCE(conn->rx.cons) &&
+		      READ_ONCE(peer->cons) == READ_ONCE(conn->tx.prod);
+	rcu_read_unlock();
+	return ret;
+}
+
+/**
+ * xway_idle_shrink() - the kernel wants pages back
+ * @wanted: have connections that have long been idle give up so many
+ *
+ * Who looks often sees in time who is idle. May sleep. Return: pages of those that
+ * were left their rings.
+ */
+long xway_idle_shrink(long wanted)
+{
+	struct xway_conn *conn;
+	long left = 0;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(conn, &xway_conns, all) {
+		long pages = READ_ONCE(conn->ring_pages);
+
+		if (!conn_idle(conn, LONG) || !conn_empty(conn))
+			continue;
+		if (wanted <= 0) {
+			left += pages;
+			continue;
+		}
+		if (!refcount_inc_not_zero(&conn->ref))
+			continue;
+		/* As long as it is held it stays in the list. */
+		rcu_read_unlock();
+		if (xway_conn_rest(conn, XWAY_R_IDLE))
+			wanted -= pages;
+		cond_resched();
+		rcu_read_lock();
+		xway_conn_put(conn);
+	}
+	rcu_read_unlock();
+	return left;
 }
 
 /**

@@ -9,6 +9,7 @@ struct xway_conn;
 void xway_idle_begin(struct xway_conn *conn);
 bool xway_idle_too_early(const struct xway_conn *conn);
 void xway_idle_postpone(struct xway_conn *conn, bool here);
+long xway_idle_shrink(long wanted);
 int xway_idle_init(void);
 void xway_idle_exit(void);
 

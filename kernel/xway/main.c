@@ -16,6 +16,7 @@
 #include "proto.h"
 #include "ring.h"
 #include "selftest.h"
+#include "shrink.h"
 #include "size.h"
 #include "switch.h"
 #include "wire.h"
@@ -49,9 +50,12 @@ static int __init xway_init(void)
 	err = xway_selftest();
 	if (err)
 		goto err_peer;
-	err = xway_local_init();
+	err = xway_shrink_init();
 	if (err)
 		goto err_peer;
+	err = xway_local_init();
+	if (err)
+		goto err_shrink;
 	err = xway_proto_init();
 	if (err)
 		goto err_local;
@@ -82,6 +86,8 @@ err_local:
 	xway_local_stop();
 	xway_arena_flush();
 	xway_local_exit();
+err_shrink:
+	xway_shrink_exit();
 err_peer:
 	xway_peer_exit();
 err_link:
@@ -103,6 +109,7 @@ static void __exit xway_exit(void)
 	xway_proto_exit();
 	xway_arena_flush();
 	xway_local_exit();
+	xway_shrink_exit();
 	xway_peer_exit();
 	xway_link_exit();
 	xway_idle_exit();

@@ -21,6 +21,7 @@
 #include "peer.h"
 #include "selftest.h"
 #include "size.h"
+#include "trim.h"
 
 #define EXPECT(cond)							\
 	do {								\
@@ -904,6 +905,32 @@ static void trim(struct xway_link *l)
 	flush_delayed_work(&l->trim);
 }
 
+/* When the kernel wants pages, what is not in use goes at once, part by part. */
+static bool trim_pressed(void)
+{
+	struct xway_arena *a = &link[A]->arena;
+	struct xway_ctl msg, answer;
+	u32 nr, could, again, gone = 0;
+
+	EXPECT(!alloc(link[A], 600, &nr));
+	mutex_lock(&link[A]->lock);
+	xway_arena_free(link[A], nr, 600);
+	could = xway_trim_could(link[A]);
+	xway_trim_press(link[A]);
+	again = xway_trim_could(link[A]);
+	mutex_unlock(&link[A]->lock);
+	flush_delayed_work(&link[A]->trim);
+	EXPECT(could >= 600 && !again);
+	while (a->n_leaving) {
+		EXPECT(take(A, &msg) && msg.type == XWAY_CTL_TRIM);
+		EXPECT(give(P, &msg) && take(P, &answer));
+		EXPECT(give(A, &answer));
+		gone += msg.ring_pages;
+	}
+	EXPECT(gone > XWAY_TRIM_MAX && could - gone <= 32);
+	return true;
+}
+
 /* What was not needed for two periods goes when the peer lets it go. */
 static bool trim_both(void)
 {
@@ -1467,6 +1494,7 @@ static const struct {
 	{ "bells", bells, CHANNEL },
 	{ "ctl_both_full", ctl_both_full, UP },
 	{ "trim_both", trim_both, CHANNEL },
+	{ "trim_pressed", trim_pressed, CHANNEL },
 	{ "bell_lies", bell_lies, UP },
 	{ "rx_walks", rx_walks, READING },
 	{ "rx_after_fin", rx_after_fin, READING },

@@ -14,11 +14,13 @@
 
 #include <linux/jiffies.h>
 #include <linux/log2.h>
+#include <linux/minmax.h>
 #include <linux/moduleparam.h>
 
 #include "conn.h"
 #include "link.h"
 #include "size.h"
+#include "trim.h"
 
 static unsigned int ring_kib = 1024;
 module_param(ring_kib, uint, 0444);
@@ -73,7 +75,8 @@ static u32 share(u32 n)
 u32 xway_size_ring(const struct xway_link *link)
 {
 	lockdep_assert_held(&link->lock);
-	return share(link->n_chans + 1);
+	return min(share(link->n_chans + 1),
+		   xway_trim_pressed(link) ? share_of_many() : U32_MAX);
 }
 
 /**

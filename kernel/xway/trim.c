@@ -6,6 +6,7 @@
  * arrive in their order: the peer has sent CLOSE for every channel that used
  * them, and what it is told later of the same numbers is of other pages.
  */
+#include <linux/jiffies.h>
 #include <linux/minmax.h>
 #include <linux/sched/mm.h>
 
@@ -15,25 +16,45 @@
 /* So often is looked at what was needed most since the last time */
 #define PERIOD (10 * HZ)
 
+/* So long after the kernel has asked for pages it is looked this often, and what
+ * is free goes without waiting and without a spare.
+ */
+#define PRESSED (5 * HZ)
+#define PERIOD_PRESSED (HZ / 10)
+
 /* Pages kept for the next connection: a ring and a page of words; and fewer than
  * LEAST are not worth it
  */
 #define SPARE (XWAY_RING_PAGES_MAX + 1)
 #define LEAST 32u
 
-/* Pages beyond those that at most so many in use leave */
-static u32 excess(const struct xway_arena *a, u32 in_use)
+/* Pages beyond those that at most so many in use leave, and so many more */
+static u32 excess(const struct xway_arena *a, u32 in_use, u32 spare)
 {
-	u32 keep = XWAY_PAGES_FIXED + in_use + SPARE;
+	u32 keep = XWAY_PAGES_FIXED + in_use + spare;
 
 	return a->shared > keep + LEAST ? a->shared - keep : 0;
+}
+
+/* Does the kernel want pages back? */
+bool xway_trim_pressed(const struct xway_link *link)
+{
+	lockdep_assert_held(&link->lock);
+	return link->arena.pressed &&
+	       time_before(jiffies, link->arena.pressed_at + PRESSED);
+}
+
+static u32 spare(const struct xway_link *link)
+{
+	return xway_trim_pressed(link) ? 0 : SPARE;
 }
 
 static void trim_next(struct xway_link *link)
 {
 	struct xway_arena *a = &link->arena;
 	struct xway_ctl msg = { .type = XWAY_CTL_TRIM };
-	u32 n = min(excess(a, max(a->allowed, a->peak)), XWAY_TRIM_MAX);
+	u32 n = min(excess(a, max(a->allowed, a->peak), spare(link)),
+		    XWAY_TRIM_MAX);
 
 	if (link->state != XWAY_LINK_UP || !n)
 		return;
@@ -49,6 +70,9 @@ static void trim_work(struct work_struct *work)
 	unsigned int noio = memalloc_noio_save();	/* as link_work() */
 
 	mutex_lock(&link->lock);
+	link->arena.pressed = xway_trim_pressed(link);
+	if (link->arena.pressed)
+		link->arena.peak = link->arena.in_use;
 	link->arena.allowed = link->arena.peak;
 	link->arena.peak = link->arena.in_use;
 	trim_next(link);
@@ -73,8 +97,41 @@ void xway_trim_soon(struct xway_link *link)
 	lockdep_assert_held(&link->lock);
 	/* Who ends the link cancels it after that. */
 	if (link->state == XWAY_LINK_UP &&
-	    excess(&link->arena, link->arena.in_use))
-		queue_delayed_work(xway_link_wq, &link->trim, PERIOD);
+	    excess(&link->arena, link->arena.in_use, spare(link)))
+		queue_delayed_work(xway_link_wq, &link->trim,
+				   xway_trim_pressed(link) ? PERIOD_PRESSED :
+							     PERIOD);
+}
+
+/**
+ * xway_trim_could() - pages that could go if the kernel wanted them
+ * @link: the link, its mutex held
+ *
+ * Those on their way, and those that have been asked for, are not among them.
+ */
+u32 xway_trim_could(const struct xway_link *link)
+{
+	lockdep_assert_held(&link->lock);
+	if (link->state != XWAY_LINK_UP || xway_trim_pressed(link))
+		return 0;
+	return excess(&link->arena, link->arena.in_use, 0);
+}
+
+/**
+ * xway_trim_press() - the kernel wants pages: what is not in use goes
+ * @link: the link, its mutex held
+ *
+ * And so does what connections give back within the next seconds.
+ */
+void xway_trim_press(struct xway_link *link)
+{
+	lockdep_assert_held(&link->lock);
+	/* As above */
+	if (link->state != XWAY_LINK_UP)
+		return;
+	link->arena.pressed = true;
+	link->arena.pressed_at = jiffies;
+	mod_delayed_work(xway_link_wq, &link->trim, 0);
 }
 
 /**
@@ -107,5 +164,6 @@ bool xway_trim_done(struct xway_link *link)
 		return false;
 	xway_arena_parted(link);
 	trim_next(link);
+	xway_trim_soon(link);
 	return true;
 }

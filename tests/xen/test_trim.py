@@ -12,6 +12,43 @@ CONNECTIONS = 60
 BURST = 700  # pages of their rings, at least, however many of them meet
 LEFT = 3 + 257 + 32  # pages beyond those in use that an arena may keep, see kernel/xway/trim.c
 
+TALKERS = 20
+
+# Opens connections that each get a ring, waits for a line, and uses each once more until it has one again.
+TALKER = """
+import json, os, socket, subprocess, sys, time
+def echo(sock):
+    text = os.urandom(3000)
+    sock.sendall(text)
+    assert sock.recv(len(text), socket.MSG_WAITALL) == text
+def rings():
+    conns = json.loads(subprocess.run(["xway", "-j", "conn"], capture_output=True, check=True).stdout)
+    return sum(conn["tx"] == conn["rx"] == "ring" for conn in conns)
+def use(socks):
+    end = time.monotonic() + 60
+    while rings() < len(socks):
+        assert time.monotonic() < end, rings()
+        for sock in socks:
+            echo(sock)
+        time.sleep(0.1)
+socks = [socket.create_connection((sys.argv[1], 7001)) for _ in range(int(sys.argv[2]))]
+use(socks)
+open("/tmp/ready", "w")
+while not os.path.exists("/tmp/again"):
+    time.sleep(0.1)
+use(socks)
+"""
+
+ECHO = """
+import asyncio
+async def serve(reader, writer):
+    while text := await reader.read(4096):
+        writer.write(text)
+async def main():
+    await (await asyncio.start_server(serve, "", 7001)).serve_forever()
+asyncio.run(main())
+"""
+
 pytestmark = pytest.mark.rig(type="pv", kernel="6.12")
 
 
@@ -48,3 +85,36 @@ def test_pages_of_a_burst_go_back_while_a_connection_lives(ends: Ends) -> None:
         assert all(seen["pages"] > BURST for seen in again), again
         same(a, b)
     assert moved.ring_share() > 0.9, moved.seen()
+
+
+def test_idle_rings_go_back_when_memory_is_short(ends: Ends) -> None:
+    """What reclaim asks for is given, by connections that are idle; they live on, and get rings again."""
+    guest = ends.active
+    guest.run("rm -f /tmp/ready /tmp/again")
+    guest.write("/tmp/talker.py", TALKER)
+    with traffic.measured(ends) as moved:
+        server = ends.passive.start(f"exec python3 -c '{ECHO}'")
+        client = None
+        try:
+            ends.passive.run("until ss -Hltn sport = :7001 | grep -q .; do sleep 0.1; done")
+            client = guest.start(f"exec python3 /tmp/talker.py {ends.address} {TALKERS}")
+            guest.run("until [ -e /tmp/ready ]; do sleep 0.1; done", timeout=120)
+            full = link(guest)
+            assert full["channels"] == TALKERS and full["pages_used"] > BURST, full
+
+            def given() -> bool:
+                guest.run("echo 2 >/proc/sys/vm/drop_caches")  # asks every shrinker for all it has
+                seen = link(guest)
+                return not seen["channels"] and seen["pages"] <= LEFT - 257
+
+            traffic.until(given, "the pages of idle connections go back", 120)
+            small = link(guest)
+            guest.run("touch /tmp/again")
+            done = client.wait(120)
+            assert done.status == 0, done.stderr
+        finally:
+            for program in filter(None, (client, server)):
+                program.kill()
+    print(full, small)
+    assert moved.active["reason:idle"] == TALKERS, moved.seen()
+    assert moved.active["channels"] == 2 * TALKERS, moved.seen()
