@@ -51,6 +51,7 @@ static int chan_make(struct xway_conn *conn)
 	conn->tx.size = pages * PAGE_SIZE;
 	conn->tx.window = conn->tx.size;
 	conn->ring_pages = pages;	/* now there is something to free */
+	xway_size_settle(conn);
 	return 0;
 
 err_pages:

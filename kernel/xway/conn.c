@@ -18,6 +18,7 @@
 #include "idle.h"
 #include "link.h"
 #include "proto.h"
+#include "size.h"
 #include "switch.h"
 #include "trace.h"
 
@@ -223,6 +224,7 @@ struct xway_conn *xway_conn_renew(struct xway_conn *conn, struct sock *sk)
 	fresh->base_prot = conn->base_prot;
 	fresh->tuple = conn->tuple;
 	memcpy(fresh->isn, conn->isn, sizeof(fresh->isn));
+	xway_size_renew(fresh, conn);
 	xway_idle_begin(fresh);
 	conn_enlist(fresh);
 	return fresh;
@@ -639,6 +641,9 @@ static void conn_work(struct work_struct *work)
 		conn->retries++;
 	if (test_and_clear_bit(XWAY_F_WANT_OPEN, &conn->flags))
 		xway_chan_open(conn);
+	if (test_and_clear_bit(XWAY_F_GROW, &conn->flags) &&
+	    xway_size_grows(conn))
+		xway_conn_rest(conn, XWAY_R_GROW);
 
 	closed = test_bit(XWAY_F_GOT_CLOSE, &conn->flags);
 	/* The peer's flags after it: it stored them before it said CLOSE. */

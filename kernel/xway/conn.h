@@ -35,6 +35,7 @@ enum {
 	XWAY_F_RETRY,		/* the helper looks again by itself */
 	XWAY_F_IDLE,		/* with RETURN: the socket stays held */
 	XWAY_F_LIMITED,		/* the helper looks how long the sender waits */
+	XWAY_F_GROW,		/* the helper looks if there is a larger ring */
 };
 
 /**
@@ -61,6 +62,7 @@ struct xway_tuple {
  * @until: index up to which short messages may be put without asking anything
  *	of this; @prod if there may be none, as on TCP
  * @full_in: the period when it was found full last, see size.c
+ * @empty_at: when last a reader waited for what was put
  * @progress: what changes when the peer reads, since @progress_at
  * @limited: has xway_tx_stalled() seen it wait?
  * @usable: may the ring be switched to?
@@ -74,6 +76,7 @@ struct xway_tx {
 	u32 window;
 	u32 until;
 	unsigned long full_in;
+	unsigned long empty_at;
 	u32 progress;
 	unsigned long progress_at;
 	bool limited;
@@ -125,6 +128,9 @@ struct xway_rx {
  * @idle_bytes: bytes when idle.c last found a difference, at @idle_since
  * @ask_at: not before this is a channel asked for again, after @postponed times
  * @retries: of its return to TCP, by @work alone
+ * @grow_at: not before this is looked whether a larger ring would do, see size.c
+ * @grows: there was room for one when that was looked at last
+ * @grown: times that it got a new one
  *
  * Lock order: rx.lock, socket lock, link->lock, lock. The helper (@work) is the
  * only one that opens and closes channels.
@@ -144,8 +150,11 @@ struct xway_conn {
 	u64 idle_bytes;
 	unsigned long idle_since;
 	unsigned long ask_at;
+	unsigned long grow_at;
 	u8 postponed;
 	u8 retries;
+	u8 grown;
+	bool grows;
 
 	struct xway_chan_shm *own;
 	const struct xway_chan_shm __rcu *peer;

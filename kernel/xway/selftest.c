@@ -1386,6 +1386,35 @@ static bool size_of_many(void)
 	return true;
 }
 
+static bool grows_among(u32 chans)
+{
+	u32 had = link[P]->n_chans;
+	bool ret;
+
+	link[P]->n_chans = chans;
+	ret = xway_size_grows(conn[P]);
+	link[P]->n_chans = had;
+	return ret;
+}
+
+/* A small ring is given up when there was room for a larger one twice in a row. */
+static bool size_grows(void)
+{
+	u32 had = conn[P]->ring_pages;
+	bool first, second, crowd, again, large;
+
+	xway_pages_max = xway_peer_pages();
+	conn[P]->ring_pages = 16;
+	first = grows_among(8);
+	second = grows_among(8);
+	crowd = grows_among(30);	/* 32 pages are not worth it */
+	again = grows_among(8);
+	conn[P]->ring_pages = had;
+	large = grows_among(1) || grows_among(1);
+	EXPECT(!first && second && !crowd && !again && !large);
+	return true;
+}
+
 /* So many connections filled theirs before, and now one more. */
 static u32 window_after(u32 fillers, u32 chans)
 {
@@ -1504,6 +1533,7 @@ static const struct {
 	{ "rx_marks_lie", rx_marks_lie, READING },
 	{ "tx_cons_lies", tx_cons_lies, CHANNEL },
 	{ "size_of_many", size_of_many, UP },
+	{ "size_grows", size_grows, CHANNEL },
 	{ "size_of_window", size_of_window, CHANNEL },
 	{ "size_of_sndbuf", size_of_sndbuf, CHANNEL },
 	{ "size_of_unsent", size_of_unsent, CHANNEL },

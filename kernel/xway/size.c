@@ -2,13 +2,13 @@
 /*
  * Sizes: how much of a link's memory a connection may use.
  *
- * A ring keeps the size that it was made with. The n-th on a link gets the n-th
- * part of what large rings may have, so there is something left for many; up to
- * MANY have what so many have room for, and more the smallest. And however large
- * its ring is, a sender that finds it full goes on only up to the
- * part that it would get among those that are full now: a process that may write
- * a quarter of a megabyte before it must wait would leave little of the processor
- * to those with small rings.
+ * The n-th ring on a link gets the n-th part of what large rings may have, so there
+ * is something left for many; up to MANY have what so many have room for, and more
+ * the smallest. One that both ends wait for is given up for a larger one, when the
+ * others are gone. And however large its ring is, a sender that finds it full goes on
+ * only up to the part that it would get among those that are full now: a process that
+ * may write a quarter of a megabyte before it must wait would leave little of the
+ * processor to those with small rings.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -35,6 +35,14 @@ MODULE_PARM_DESC(ring_kib_min, "size of a ring in KiB when there are many, or pa
 
 /* So long is a sender that filled its ring one of those that share */
 #define PERIOD HZ
+
+/* So long is a ring kept, and there must be room for one so many times larger, before
+ * it is given up for that: until the new one is there, TCP carries the bytes. Each time
+ * it is twice as long.
+ */
+#define SETTLE (10 * HZ)
+#define LARGER 4
+#define DOUBLINGS 5
 
 /* Pages of the smallest ring */
 u32 xway_size_ring_min(void)
@@ -135,6 +143,47 @@ void xway_size_full(struct xway_conn *conn)
 	n = min(max(fill->now, fill->before), READ_ONCE(link->n_chans));
 	WRITE_ONCE(fill->window, share(n) * (u32)PAGE_SIZE);
 	spin_unlock_bh(&fill->lock);
+	/* Its reader waits as well, now and then: a larger ring would do both good. */
+	if (time_after(jiffies, READ_ONCE(conn->grow_at)) &&
+	    time_before(jiffies, READ_ONCE(conn->tx.empty_at) + 2 * PERIOD) &&
+	    !test_and_set_bit(XWAY_F_GROW, &conn->flags))
+		xway_conn_queue(conn);
+}
+
+/* A connection has got a ring: it stays for a while. */
+void xway_size_settle(struct xway_conn *conn)
+{
+	WRITE_ONCE(conn->grow_at, jiffies + (SETTLE << conn->grown) / 2);
+}
+
+/**
+ * xway_size_grows() - shall a connection give up its ring for a larger one?
+ * @conn: connection that finds it full, and whose reader finds it empty
+ *
+ * Not if others have only just ended: there must be room twice in a row. By its
+ * helper alone.
+ */
+bool xway_size_grows(struct xway_conn *conn)
+{
+	struct xway_link *link = conn->link;
+	bool had = conn->grows;
+	u32 pages;
+
+	mutex_lock(&link->lock);
+	xway_size_settle(conn);
+	pages = share(link->n_chans);
+	conn->grows = conn->state == XWAY_CONN_OPEN &&
+		      link->state == XWAY_LINK_UP && !xway_trim_pressed(link) &&
+		      pages >= LARGER * conn->ring_pages &&
+		      xway_arena_roomy(link, pages, xway_size_keep(pages));
+	mutex_unlock(&link->lock);
+	return had && conn->grows;
+}
+
+/* The connection that takes the place of one which has given up its ring */
+void xway_size_renew(struct xway_conn *fresh, const struct xway_conn *conn)
+{
+	fresh->grown = min(conn->grown + conn->grows, DOUBLINGS);
 }
 
 static bool kib_ok(const char *name, unsigned int kib)

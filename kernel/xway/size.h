@@ -12,6 +12,9 @@ u32 xway_size_keep(u32 pages);
 u32 xway_size_ring_min(void);
 u32 xway_size_window(const struct xway_conn *conn);
 void xway_size_full(struct xway_conn *conn);
+void xway_size_settle(struct xway_conn *conn);
+bool xway_size_grows(struct xway_conn *conn);
+void xway_size_renew(struct xway_conn *fresh, const struct xway_conn *conn);
 int xway_size_init(void);
 
 #endif /* _XWAY_SIZE_H */

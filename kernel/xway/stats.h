@@ -63,6 +63,7 @@ enum xway_counter {
 	x(OPTION, "socket-option")					\
 	x(STALLED, "stalled")		/* full, and nobody reads */	\
 	x(IDLE, "idle")			/* its ring serves another */	\
+	x(GROW, "larger-ring")		/* that it gets next */		\
 	x(VIOLATION, "protocol-violation")
 
 enum xway_reason {

@@ -93,8 +93,10 @@ static inline bool xway_tx_publish(struct xway_conn *conn, struct msghdr *msg,
 	 */
 	if (unlikely(READ_ONCE(peer->flags) & XWAY_CHAN_NO_READER))
 		goto gone;
-	if (ring)
+	if (ring) {
+		WRITE_ONCE(tx->empty_at, jiffies);
 		xway_link_bell(conn->link, conn->peer_id, &conn->bell_last);
+	}
 	tx->ring_bytes += len;
 	return true;
 

@@ -135,6 +135,80 @@ def test_module_unloads_while_connections_stay_open(local: Ends) -> None:
     assert "done" in done.stdout, done.stderr
 
 
+CROWD = r"""
+import hashlib, json, socket, subprocess, sys, threading, time
+slow = sys.argv[1:] == ["slow"]
+def xway(what):
+    return json.loads(subprocess.run(["xway", "-j", what], capture_output=True, check=True).stdout)
+def used():
+    return xway("show")["pages_used"]
+def grown():
+    return xway("stats")["fallbacks"]["larger-ring"]
+listener = socket.create_server(("127.0.0.1", 6002), backlog=128)
+pairs = []
+for _ in range(80):
+    a = socket.create_connection(("127.0.0.1", 6002))
+    pairs.append((a, listener.accept()[0]))
+    for _ in range(6):
+        for one, other in (pairs[-1], pairs[-1][::-1]):
+            one.sendall(b"x")
+            assert other.recv(1) == b"x"
+end = time.monotonic() + 30
+while xway("show")["channels"] < 160 and time.monotonic() < end:
+    time.sleep(0.1)
+a, b = pairs.pop()
+for pair in pairs:
+    for one in pair:
+        one.close()
+while xway("show")["channels"] > 2 and time.monotonic() < end:
+    time.sleep(0.1)
+told = {"before": used()}
+grown_before = grown()
+got = hashlib.sha256()
+def read():
+    while block := b.recv(65536):
+        got.update(block)
+        if slow:
+            time.sleep(0.01)
+reader = threading.Thread(target=read)
+reader.start()
+sent, n, end = hashlib.sha256(), 0, time.monotonic() + (25 if slow else 60)
+after = 0
+while time.monotonic() < end and after < 256:
+    for _ in range(8 if slow else 64):
+        block = n.to_bytes(8, "big") * 16384
+        a.sendall(block)
+        sent.update(block)
+        n += 1
+    # To look takes a while, in which the ring is read empty.
+    if not slow and grown() > grown_before:
+        after = used()
+told |= {"after": after, "grown": grown() - grown_before, "blocks": n}
+a.close()
+reader.join()
+print(json.dumps({**told, "same": sent.digest() == got.digest()}))
+"""
+
+
+def test_a_ring_grows_when_others_are_gone(local: Ends) -> None:
+    """One of many has a small ring; alone and full again and again, it gets a large one in mid-stream."""
+    done = local.passive.run(["python3", "-c", CROWD], timeout=300)
+    seen = json.loads(done.stdout)
+    assert seen["same"] and seen["grown"] == 1, seen
+    # Both ends had 64 KiB; who sends now has 1 MiB.
+    assert seen["before"] <= 2 * 17 and seen["after"] > 256, seen
+    traffic.settled(local.passive)
+    assert traffic.counters(local.passive)["violations"] == 0
+
+
+def test_a_ring_that_only_its_reader_holds_up_does_not_grow(local: Ends) -> None:
+    """A larger one would be as full, and the way to it is by TCP."""
+    done = local.passive.run(["python3", "-c", CROWD, "slow"], timeout=300)
+    seen = json.loads(done.stdout)
+    assert seen["same"] and seen["blocks"] > 200 and not seen["grown"], seen
+    traffic.settled(local.passive)
+
+
 TALKER = r"""
 import socket, subprocess, threading, time
 l = socket.create_server(("127.0.0.1", 6000))
