@@ -128,9 +128,7 @@ def _wall(figures: Figures) -> Iterator[Row]:
     for words, what in ((("pgbench",), "pgbench"), (("shop",), "a web shop")):
         found = {name: gain for name, gain in figures.gains(*words).items() if "CPU" not in name}
         yield Row(f"{what}: throughput and p99, of netfront", 1, True, found)
-    yield Row(
-        "domain 0's CPU for a transaction, with xl list's own, of netfront's", 0.15, False, figures.dom0()
-    )
+    yield Row("domain 0's CPU for a transaction, of netfront's", 0.15, False, figures.dom0())
     together = figures.values(MANY, XWAY)
     best = max(together.values(), default=0)
     found = {count: value / best for count, value in together.items()}

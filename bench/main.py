@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench import apps, connections, micro, programs
-from bench.pair import NETFRONT, XWAY, Pair
+from bench.pair import NETFRONT, XWAY, Pair, each
 from bench.results import Results
-from rig import host, image, machine
+from rig import host, image, machine, qemu
 from rig.errors import RigError
 from rig.paths import BUILD, TREE
 
@@ -97,6 +97,7 @@ def _about(rig: machine.Machine, plan: micro.Plan) -> dict[str, object]:
         "ring_kib": int(rig.guest("g1").read("/sys/module/xway/parameters/ring_kib")),
         "clock": config.clock,
         "accelerator": rig.accel,
+        "qemu": qemu.version(),
         "vcpus": config.vcpus,
         "rounds": plan.rounds,
         "host": {"cpus": os.cpu_count(), "machine": platform.machine()},
@@ -152,7 +153,7 @@ def _measure_apps(
 def measure(pair: Pair, plan: micro.Plan, results: Results, arguments: argparse.Namespace) -> None:
     """Measure everything on a rig that is up; what is done stays in `results` if it breaks off."""
     made = programs.build()
-    pair.both(lambda guest: programs.install(guest, made))
+    each(list(pair.machine.domains.values()), lambda domain: programs.install(domain, made))
     tests = micro.Micro(pair, plan, results)
     tests.warm_up()
     if arguments.only:
@@ -166,7 +167,6 @@ def measure(pair: Pair, plan: micro.Plan, results: Results, arguments: argparse.
         kinds = list(apps.FULL_APPS.values()) if arguments.full else list(apps.APPS)
         _measure_apps(pair, plan, kinds, results, arguments)
     if arguments.full and arguments.clock == "instructions":
-        programs.install(pair.machine.dom0, made)
         for line in connections.untouched(pair, results, tests, (1, 2048, 65536), pair.machine.dom0):
             arguments.say(line)
 

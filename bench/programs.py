@@ -8,7 +8,7 @@ from rig.paths import BUILD, TREE
 
 FOLDER = BUILD / "bench"
 SOURCES = TREE / "bench"
-LIBRARIES = {"xbench": [], "vchan": ["-lxenvchan"]}
+LIBRARIES = {"xbench": [], "vchan": ["-lxenvchan"], "domcpu": ["-lxenctrl"]}
 FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra"]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rig.errors import RigError
+from rig.host import run
 from rig.paths import cache
 from rig.progress import Step
 
@@ -20,6 +21,12 @@ QEMU = "qemu-system-x86_64"
 # over RDTSCP and the state that XSAVE keeps.
 XEN_CPU = "qemu64,+svm,+npt,+ssse3,+sse4.1,+sse4.2,+popcnt,-rdtscp"
 KVM_TEST_SECONDS = 10.0
+
+
+def version() -> str:
+    """Return the emulator's version, as in "7.2.22"."""
+    words = run([QEMU, "--version"]).split()
+    return words[words.index("version") + 1]
 
 
 def free_ports(count: int) -> list[int]:
