@@ -902,7 +902,8 @@ static bool ctl_lies(void)
 static void trim(struct xway_link *l)
 {
 	mod_delayed_work(xway_link_wq, &l->trim, 0);
-	flush_delayed_work(&l->trim);
+	/* Not flush_delayed_work(): it would have the next run come now. */
+	flush_work(&l->trim.work);
 }
 
 /* When the kernel wants pages, what is not in use goes at once, part by part. */
@@ -919,7 +920,7 @@ static bool trim_pressed(void)
 	xway_trim_press(link[A]);
 	again = xway_trim_could(link[A]);
 	mutex_unlock(&link[A]->lock);
-	flush_delayed_work(&link[A]->trim);
+	flush_work(&link[A]->trim.work);
 	EXPECT(could >= 600 && !again);
 	while (a->n_leaving) {
 		EXPECT(take(A, &msg) && msg.type == XWAY_CTL_TRIM);
@@ -1392,6 +1393,7 @@ static bool grows_among(u32 chans)
 	bool ret;
 
 	link[P]->n_chans = chans;
+	conn[P]->grow_at = jiffies;
 	ret = xway_size_grows(conn[P]);
 	link[P]->n_chans = had;
 	return ret;
