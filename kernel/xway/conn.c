@@ -26,11 +26,11 @@
 #define WORTH_OPS 4
 #define WORTH_BYTES 32768
 
-/* Jiffies after which a return that could not end is tried again, doubled up to so
- * many times: a peer can name bytes of TCP that never come
+/* Jiffies after which a return that could not end is tried again, at first and at
+ * most: a peer can name bytes of TCP that never come
  */
 #define RETRY (HZ / 10)
-#define RETRY_DOUBLINGS 5
+#define RETRY_MAX (3 * HZ)
 
 /* Jiffies for what is under way when the peer has ended the link */
 #define CLOSED HZ
@@ -146,6 +146,7 @@ struct xway_conn *xway_conn_create(struct sock *sk, struct xway_link *link,
 	conn->link = xway_link_get(link);
 	conn->active = active;
 	conn->data_ready = sk->sk_data_ready;
+	conn->retry_at = jiffies;
 	atomic_inc(&link->conns);
 	atomic_inc(&conn_count);
 	spin_lock_bh(&xway_conns_lock);
@@ -293,10 +294,16 @@ static void conn_queue_in(struct xway_conn *conn, unsigned long delay)
 		xway_conn_put(conn);
 }
 
+/* Each time twice as late; what else has the helper look meanwhile does not count. */
 static void conn_retry(struct xway_conn *conn)
 {
+	if (!time_before(jiffies, conn->retry_at)) {
+		conn->retry_in = clamp_t(unsigned long, 2 * conn->retry_in,
+					 RETRY, RETRY_MAX);
+		conn->retry_at = jiffies + conn->retry_in;
+	}
 	set_bit(XWAY_F_RETRY, &conn->flags);
-	conn_queue_in(conn, RETRY << conn->retries);
+	conn_queue_in(conn, conn->retry_at - jiffies);
 }
 
 static void conn_reason(struct xway_conn *conn, enum xway_reason reason)
@@ -551,8 +558,9 @@ static void conn_do_return(struct xway_conn *conn, struct sock *sk)
 	/* While OPENING the peer may still make a channel: wait for it. */
 	state = READ_ONCE(conn->state);
 	if (!err && state != XWAY_CONN_OPEN && state != XWAY_CONN_OPENING &&
-	    !test_bit(XWAY_F_BAD, &conn->flags))
-		xway_switch_release(conn, sk);
+	    !test_bit(XWAY_F_BAD, &conn->flags) &&
+	    !xway_switch_release(conn, sk))
+		conn_retry(conn);
 	release_sock(sk);
 	if (err == -EILSEQ) {
 		conn_abort(conn, sk, ECONNRESET);
@@ -637,8 +645,6 @@ static void conn_work(struct work_struct *work)
 	struct sock *sk;
 	bool closed;
 
-	if (again && conn->retries < RETRY_DOUBLINGS)
-		conn->retries++;
 	if (test_and_clear_bit(XWAY_F_WANT_OPEN, &conn->flags))
 		xway_chan_open(conn);
 	if (test_and_clear_bit(XWAY_F_GROW, &conn->flags) &&

@@ -127,10 +127,10 @@ struct xway_rx {
  * @companion_bytes: bytes by ring when companion.c last looked
  * @idle_bytes: bytes when idle.c last found a difference, at @idle_since
  * @ask_at: not before this is a channel asked for again, after @postponed times
- * @retries: of its return to TCP, by @work alone
+ * @retry_at: when @work tries its return to TCP again, @retry_in after the last time
  * @grow_at: not before this is looked whether a larger ring would do, see size.c
  * @grows: there was room for one when that was looked at last
- * @grown: times that it got a new one
+ * @grown: times that it gave up its ring for one
  *
  * Lock order: rx.lock, socket lock, link->lock, lock. The helper (@work) is the
  * only one that opens and closes channels.
@@ -151,8 +151,9 @@ struct xway_conn {
 	unsigned long idle_since;
 	unsigned long ask_at;
 	unsigned long grow_at;
+	unsigned long retry_at;
+	unsigned long retry_in;
 	u8 postponed;
-	u8 retries;
 	u8 grown;
 	bool grows;
 

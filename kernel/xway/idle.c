@@ -17,6 +17,7 @@
 #include "conn.h"
 #include "idle.h"
 #include "link.h"
+#include "trim.h"
 
 static unsigned int idle_ms = 1000;
 module_param(idle_ms, uint, 0444);
@@ -122,7 +123,8 @@ long xway_idle_shrink(long wanted)
 	list_for_each_entry_rcu(conn, &xway_conns, all) {
 		long pages = READ_ONCE(conn->ring_pages);
 
-		if (!conn_idle(conn, LONG) || !conn_empty(conn))
+		if (test_bit(XWAY_F_RETURN, &conn->flags) ||
+		    !conn_idle(conn, LONG) || !conn_empty(conn))
 			continue;
 		if (wanted <= 0) {
 			left += pages;
@@ -132,8 +134,12 @@ long xway_idle_shrink(long wanted)
 			continue;
 		/* As long as it is held it stays in the list. */
 		rcu_read_unlock();
-		if (xway_conn_rest(conn, XWAY_R_IDLE))
+		if (xway_conn_rest(conn, XWAY_R_IDLE)) {
+			mutex_lock(&conn->link->lock);
+			xway_trim_press(conn->link);
+			mutex_unlock(&conn->link->lock);
 			wanted -= pages;
+		}
 		cond_resched();
 		rcu_read_lock();
 		xway_conn_put(conn);

@@ -388,8 +388,8 @@ static void rx_finish(struct xway_conn *conn, struct sock *sk)
 	    (test_bit(XWAY_F_IDLE, &conn->flags) && xway_rx_requeued(conn, sk)))
 		return;
 	lock_sock(sk);
-	if (conn->sk == sk)
-		xway_switch_release(conn, sk);
+	if (conn->sk == sk && !xway_switch_release(conn, sk))
+		xway_conn_queue(conn);	/* asks again until there is memory */
 	release_sock(sk);
 }
 

@@ -34,24 +34,29 @@ static DECLARE_DELAYED_WORK(look, shrink_look);
 
 static void shrink_look(struct work_struct *work)
 {
-	long wanted = atomic_long_xchg(&asked, 0), pages = 0;
+	long noted = atomic_long_read(&asked), wanted = noted, left = 0;
 	struct xway_link *link;
 
 	mutex_lock(&xway_links_lock);
 	list_for_each_entry(link, &xway_links, node) {
+		long pages;
+
 		mutex_lock(&link->lock);
-		pages += xway_trim_could(link);
-		if (wanted)
+		pages = xway_trim_could(link);
+		if (pages && wanted > 0) {
 			xway_trim_press(link);
+			wanted -= pages;
+		} else {
+			left += pages;
+		}
 		mutex_unlock(&link->lock);
 	}
 	mutex_unlock(&xway_links_lock);
-	/* What goes now could not go again. */
-	if (wanted)
-		pages = xway_idle_shrink(max(wanted - pages, 0L));
-	else
-		pages += xway_idle_shrink(0);
-	WRITE_ONCE(could_go, pages);
+	left += xway_idle_shrink(wanted);
+	/* Before it is taken off, or the same pages would be asked for twice. */
+	WRITE_ONCE(could_go, left);
+	smp_mb__before_atomic();
+	atomic_long_sub(noted, &asked);
 	WRITE_ONCE(looked_at, jiffies);
 }
 

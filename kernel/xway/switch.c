@@ -275,29 +275,32 @@ static void hand_over(struct xway_conn *conn, struct xway_conn *fresh,
  *
  * Or keep it held, if the connection only rests: with bytes of the ring unread as
  * it is, until rx_finish() asks again, for they come on top of what TCP may keep
- * unread. As for xway_switch_detach() the caller holds a
- * reference on @conn.
+ * unread. As for xway_switch_detach() the caller holds a reference on @conn.
+ *
+ * Return: false if it only rests, and there is no memory for that: ask again.
  */
-void xway_switch_release(struct xway_conn *conn, struct sock *sk)
+bool xway_switch_release(struct xway_conn *conn, struct sock *sk)
 {
 	struct xway_conn *fresh = NULL;
+	bool renew;
 
 	/* `xway off`, and a link's end, wait for this before they look who
 	 * there is.
 	 */
 	rcu_read_lock();
-	if (renewable(conn, sk)) {
-		if (xway_rx_requeued(conn, sk)) {
-			rcu_read_unlock();
-			return;
-		}
-		fresh = xway_conn_renew(conn, sk);
+	renew = renewable(conn, sk);
+	if (renew && xway_rx_requeued(conn, sk)) {
+		rcu_read_unlock();
+		return true;
 	}
+	if (renew)
+		fresh = xway_conn_renew(conn, sk);
 	rcu_read_unlock();
 	if (fresh)
 		hand_over(conn, fresh, sk);
-	else
+	else if (!renew)
 		xway_switch_detach(conn, sk);
+	return fresh || !renew;
 }
 
 /* The core frees a socket that is still ours: let go of it. */

@@ -12,7 +12,7 @@ void xway_switch_exit(void);
 void xway_switch_set(bool on);
 bool xway_switch_is_on(void);
 void xway_switch_detach(struct xway_conn *conn, struct sock *sk);
-void xway_switch_release(struct xway_conn *conn, struct sock *sk);
+bool xway_switch_release(struct xway_conn *conn, struct sock *sk);
 void xway_switch_tuple(const struct sock *sk, bool active,
 		       struct xway_tuple *tuple);
 struct xway_conn *xway_switch_conn(const struct sock *sk);

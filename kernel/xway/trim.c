@@ -107,12 +107,13 @@ void xway_trim_soon(struct xway_link *link)
  * xway_trim_could() - pages that could go if the kernel wanted them
  * @link: the link, its mutex held
  *
- * Those on their way, and those that have been asked for, are not among them.
+ * None of one that was just asked, nor of one whose peer has not answered yet.
  */
 u32 xway_trim_could(const struct xway_link *link)
 {
 	lockdep_assert_held(&link->lock);
-	if (link->state != XWAY_LINK_UP || xway_trim_pressed(link))
+	if (link->state != XWAY_LINK_UP || link->arena.n_leaving ||
+	    xway_trim_pressed(link))
 		return 0;
 	return excess(&link->arena, link->arena.in_use, 0);
 }

@@ -94,7 +94,9 @@ static inline bool xway_tx_publish(struct xway_conn *conn, struct msghdr *msg,
 	if (unlikely(READ_ONCE(peer->flags) & XWAY_CHAN_NO_READER))
 		goto gone;
 	if (ring) {
-		WRITE_ONCE(tx->empty_at, jiffies);
+		/* It has read all else: who only watches asks for events, too. */
+		if (READ_ONCE(peer->cons) == old)
+			WRITE_ONCE(tx->empty_at, jiffies);
 		xway_link_bell(conn->link, conn->peer_id, &conn->bell_last);
 	}
 	tx->ring_bytes += len;
