@@ -53,10 +53,11 @@ static void shrink_look(struct work_struct *work)
 	}
 	mutex_unlock(&xway_links_lock);
 	left += xway_idle_shrink(wanted);
-	/* Before it is taken off, or the same pages would be asked for twice. */
+	/* What could go before what is asked for is less: else shrink_count()
+	 * would have the same pages asked for twice.
+	 */
 	WRITE_ONCE(could_go, left);
-	smp_mb__before_atomic();
-	atomic_long_sub(noted, &asked);
+	(void)atomic_long_sub_return_release(noted, &asked);
 	WRITE_ONCE(looked_at, jiffies);
 }
 
