@@ -33,6 +33,7 @@ class App(ABC):
     metrics: tuple[Metric, ...]
     mib = 0  # that a run copies, if it does
     ring_share = RING_SHARE
+    rounds = 3  # at most
 
     def __init__(self, pair: Pair, quick: bool) -> None:
         self.pair = pair
@@ -500,6 +501,7 @@ class Visits(Shop):
     metrics = loads[4]
     persistent = False
     ring_share = 0.8  # connections begin on TCP, and these are short
+    rounds = 1  # it takes as long as all but the shop together
 
 
 APPS: tuple[type[App], ...] = (Iperf, Sockperf, Scp, Wget, Redis, Pgbench)

@@ -145,7 +145,7 @@ def _measure_apps(
     started = apps.start(pair, kinds, arguments.quick)
     rounds = 1 if arguments.quick else min(3, plan.rounds)
     for number in range(rounds):
-        for app in started:
+        for app in [app for app in started if number < app.rounds]:
             for way in (NETFRONT, XWAY):
                 arguments.say(f"round {number + 1}/{rounds}  {apps.round(app, way, results)}")
 
