@@ -99,6 +99,28 @@ def settled(guest: Guest, seconds: float = 360) -> None:
         time.sleep(0.2)
 
 
+ECHO = """
+import asyncio, sys
+async def serve(reader, writer):
+    while text := await reader.read(4096):
+        writer.write(text)
+async def main():
+    await (await asyncio.start_server(serve, "", int(sys.argv[1]), backlog=4096)).serve_forever()
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def echoing(guest: Guest, port: int) -> Iterator[None]:
+    """Have a guest send back what comes by connections to this port."""
+    server = guest.start(f"ulimit -n 65536; exec python3 -c '{ECHO}' {port}")
+    try:
+        guest.run(f"until ss -Hltn sport = :{port} | grep -q .; do sleep 0.1; done")
+        yield
+    finally:
+        server.kill()
+
+
 @dataclass
 class Ends:
     """Where the passive end listens, at which address, and where the active end is."""

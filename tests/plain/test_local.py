@@ -144,6 +144,8 @@ def used():
     return xway("show")["pages_used"]
 def grown():
     return xway("stats")["fallbacks"]["larger-ring"]
+def ring():
+    return xway("stats")["stats"]["tx_ring_bytes"]
 listener = socket.create_server(("127.0.0.1", 6002), backlog=128)
 pairs = []
 for _ in range(80):
@@ -163,7 +165,7 @@ for pair in pairs:
 while xway("show")["channels"] > 2 and time.monotonic() < end:
     time.sleep(0.1)
 told = {"before": used()}
-grown_before = grown()
+grown_before, ring_before = grown(), ring()
 got = hashlib.sha256()
 def read():
     while block := b.recv(65536):
@@ -186,6 +188,10 @@ while time.monotonic() < end and after < 256:
 told |= {"after": after, "grown": grown() - grown_before, "blocks": n}
 a.close()
 reader.join()
+b.close()
+while xway("show")["connections"]:
+    time.sleep(0.1)
+told["ring"] = (ring() - ring_before) / (n * 131072)
 print(json.dumps({**told, "same": sent.digest() == got.digest()}))
 """
 
@@ -196,7 +202,8 @@ def test_a_ring_grows_when_others_are_gone(local: Ends) -> None:
     seen = json.loads(done.stdout)
     assert seen["same"] and seen["grown"] == 1, seen
     # Both ends had 64 KiB; who sends now has 1 MiB.
-    assert seen["before"] <= 2 * 17 and seen["after"] > 256, seen
+    assert 2 * 16 < seen["before"] <= 2 * 17 and seen["after"] > 256, seen
+    assert seen["ring"] > 0.5, seen
     traffic.settled(local.passive)
     assert traffic.counters(local.passive)["violations"] == 0
 
@@ -206,6 +213,7 @@ def test_a_ring_that_only_its_reader_holds_up_does_not_grow(local: Ends) -> None
     done = local.passive.run(["python3", "-c", CROWD, "slow"], timeout=300)
     seen = json.loads(done.stdout)
     assert seen["same"] and seen["blocks"] > 200 and not seen["grown"], seen
+    assert 2 * 16 < seen["before"] <= 2 * 17 and seen["ring"] > 0.99, seen
     traffic.settled(local.passive)
 
 

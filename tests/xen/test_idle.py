@@ -16,16 +16,6 @@ USED = 30
 
 pytestmark = pytest.mark.rig(type="pv", kernel="6.12")
 
-ECHO = """
-import asyncio
-async def serve(reader, writer):
-    while text := await reader.read(4096):
-        writer.write(text)
-async def main():
-    await (await asyncio.start_server(serve, "", 7000, backlog=4096)).serve_forever()
-asyncio.run(main())
-"""
-
 # Opens them, uses each as it is opened, and then some that have no ring for a while once more.
 CLIENT = """
 import json, os, random, socket, subprocess, sys, time
@@ -83,19 +73,14 @@ def scarce(ends: Ends) -> Iterator[Ends]:
 
 def test_idle_connections_give_their_rings_to_those_in_use(scarce: Ends) -> None:
     ends = scarce
-    with traffic.measured(ends) as moved:
-        server = ends.passive.start(f"ulimit -n 65536; exec python3 -c '{ECHO}'")
-        try:
-            ends.passive.run("until ss -Hltn sport = :7000 | grep -q .; do sleep 0.1; done")
-            ends.active.write("/tmp/idle.py", CLIENT)
-            done = ends.active.run(
-                f"sysctl -qw net.ipv4.ip_local_port_range='10000 65000'; ulimit -n 65536;"
-                f" python3 /tmp/idle.py {COUNT} {USED} {ends.address}",
-                timeout=600 + COUNT / 5,
-            )
-            seen = json.loads(done.stdout)
-        finally:
-            server.kill()
+    with traffic.measured(ends) as moved, traffic.echoing(ends.passive, 7000):
+        ends.active.write("/tmp/idle.py", CLIENT)
+        done = ends.active.run(
+            f"sysctl -qw net.ipv4.ip_local_port_range='10000 65000'; ulimit -n 65536;"
+            f" python3 /tmp/idle.py {COUNT} {USED} {ends.address}",
+            timeout=600 + COUNT / 5,
+        )
+        seen = json.loads(done.stdout)
     print(seen)
     assert seen["without"] >= USED, seen
     assert seen["late"] == 0

@@ -14,7 +14,7 @@ LEFT = 3 + 257 + 32  # pages beyond those in use that an arena may keep, see ker
 
 TALKERS = 20
 
-# Opens connections that each get a ring, waits for a line, and uses each once more until it has one again.
+# Opens connections that each get a ring, waits for a file, and uses each once more until it has one again.
 TALKER = """
 import json, os, socket, subprocess, sys, time
 def echo(sock):
@@ -37,16 +37,6 @@ open("/tmp/ready", "w")
 while not os.path.exists("/tmp/again"):
     time.sleep(0.1)
 use(socks)
-"""
-
-ECHO = """
-import asyncio
-async def serve(reader, writer):
-    while text := await reader.read(4096):
-        writer.write(text)
-async def main():
-    await (await asyncio.start_server(serve, "", 7001)).serve_forever()
-asyncio.run(main())
 """
 
 pytestmark = pytest.mark.rig(type="pv", kernel="6.12")
@@ -92,12 +82,9 @@ def test_idle_rings_go_back_when_memory_is_short(ends: Ends) -> None:
     guest = ends.active
     guest.run("rm -f /tmp/ready /tmp/again")
     guest.write("/tmp/talker.py", TALKER)
-    with traffic.measured(ends) as moved:
-        server = ends.passive.start(f"exec python3 -c '{ECHO}'")
-        client = None
+    with traffic.measured(ends) as moved, traffic.echoing(ends.passive, 7001):
+        client = guest.start(f"exec python3 /tmp/talker.py {ends.address} {TALKERS}")
         try:
-            ends.passive.run("until ss -Hltn sport = :7001 | grep -q .; do sleep 0.1; done")
-            client = guest.start(f"exec python3 /tmp/talker.py {ends.address} {TALKERS}")
             guest.run("until [ -e /tmp/ready ]; do sleep 0.1; done", timeout=120)
             full = link(guest)
             assert full["channels"] == TALKERS and full["pages_used"] > BURST, full
@@ -113,8 +100,7 @@ def test_idle_rings_go_back_when_memory_is_short(ends: Ends) -> None:
             done = client.wait(120)
             assert done.status == 0, done.stderr
         finally:
-            for program in filter(None, (client, server)):
-                program.kill()
+            client.kill()
     print(full, small)
     assert moved.active["reason:idle"] == TALKERS, moved.seen()
     assert moved.active["channels"] == 2 * TALKERS, moved.seen()
