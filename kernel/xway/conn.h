@@ -263,6 +263,7 @@ int xway_rx_ring(struct xway_conn *conn, struct msghdr *msg, size_t len,
 u32 xway_rx_peek_next(struct xway_conn *conn, struct msghdr *msg, size_t len,
 		      int flags);
 bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp);
+bool xway_rx_empty(const struct xway_conn *conn);
 bool xway_rx_low(struct xway_conn *conn, const struct sock *sk);
 void xway_rx_arm(struct xway_conn *conn, const struct sock *sk);
 void xway_rx_arm_next(struct xway_conn *conn);
@@ -284,6 +285,7 @@ int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 		u32 before);
 u32 xway_tx_look(struct xway_conn *conn, const struct sock *sk);
 u32 xway_tx_backlog(struct xway_conn *conn, const struct sock *sk);
+bool xway_tx_empty(struct xway_conn *conn);
 bool xway_tx_writeable(struct xway_conn *conn, const struct sock *sk);
 bool xway_tx_stalled(struct xway_conn *conn, struct sock *sk,
 		     unsigned long *waited);

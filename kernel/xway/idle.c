@@ -66,6 +66,34 @@ static bool conn_idle(struct xway_conn *conn, unsigned long time)
 	return !time_before(jiffies, READ_ONCE(conn->idle_since) + time);
 }
 
+/*
+ * A connection of the list that is walked gives up its ring, with @press for the
+ * kernel. In the walker's RCU section, which is left meanwhile. Return: does it?
+ */
+static bool conn_give(struct xway_conn *conn, bool press)
+	__must_hold(RCU)
+{
+	struct xway_link *link = conn->link;
+	bool ret;
+
+	/* As long as it is held it stays in the list. */
+	if (!refcount_inc_not_zero(&conn->ref))
+		return false;
+	rcu_read_unlock();
+	ret = xway_conn_rest(conn, XWAY_R_IDLE);
+	if (ret && press) {
+		mutex_lock(&link->lock);
+		xway_trim_press(link);
+		mutex_unlock(&link->lock);
+	} else if (ret) {
+		atomic_dec_if_positive(&link->rings_wanted);
+	}
+	cond_resched();
+	rcu_read_lock();
+	xway_conn_put(conn);
+	return ret;
+}
+
 /* Pages stay in the arena of their link: what one wants only its own can give. */
 static void idle_look(struct work_struct *work)
 {
@@ -77,34 +105,12 @@ static void idle_look(struct work_struct *work)
 		if (!link_wants(conn->link))
 			continue;
 		again = true;
-		if (!conn_idle(conn, idle()) || !refcount_inc_not_zero(&conn->ref))
-			continue;
-		/* As long as it is held it stays in the list. */
-		rcu_read_unlock();
-		if (xway_conn_rest(conn, XWAY_R_IDLE))
-			atomic_dec_if_positive(&conn->link->rings_wanted);
-		cond_resched();
-		rcu_read_lock();
-		xway_conn_put(conn);
+		if (conn_idle(conn, idle()))
+			conn_give(conn, false);
 	}
 	rcu_read_unlock();
 	if (again)
 		schedule_delayed_work(&look, idle());
-}
-
-/* Unread bytes would be copied out: nothing is gained. */
-static bool conn_empty(struct xway_conn *conn)
-{
-	const struct xway_chan_shm *peer;
-	bool ret = false;
-
-	rcu_read_lock();
-	peer = rcu_dereference(conn->peer);
-	if (peer)
-		ret = READ_ONCE(peer->prod) == READ_ONCE(conn->rx.cons) &&
-		      READ_ONCE(peer->cons) == READ_ONCE(conn->tx.prod);
-	rcu_read_unlock();
-	return ret;
 }
 
 /**
@@ -124,25 +130,15 @@ long xway_idle_shrink(long wanted)
 		long pages = READ_ONCE(conn->ring_pages);
 
 		if (test_bit(XWAY_F_RETURN, &conn->flags) ||
-		    !conn_idle(conn, LONG) || !conn_empty(conn))
+		    !conn_idle(conn, LONG))
 			continue;
-		if (wanted <= 0) {
+		/* Unread bytes would be copied out: nothing is gained. */
+		if (!xway_rx_empty(conn) || !xway_tx_empty(conn))
+			continue;
+		if (wanted <= 0)
 			left += pages;
-			continue;
-		}
-		if (!refcount_inc_not_zero(&conn->ref))
-			continue;
-		/* As long as it is held it stays in the list. */
-		rcu_read_unlock();
-		if (xway_conn_rest(conn, XWAY_R_IDLE)) {
-			mutex_lock(&conn->link->lock);
-			xway_trim_press(conn->link);
-			mutex_unlock(&conn->link->lock);
+		else if (conn_give(conn, true))
 			wanted -= pages;
-		}
-		cond_resched();
-		rcu_read_lock();
-		xway_conn_put(conn);
 	}
 	rcu_read_unlock();
 	return left;

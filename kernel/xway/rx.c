@@ -305,6 +305,24 @@ bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp)
 }
 
 /**
+ * xway_rx_empty() - has all that is in the peer's ring been read?
+ * @conn: connection
+ *
+ * Without rx.lock, as xway_rx_readable(). Return: false without a channel, too.
+ */
+bool xway_rx_empty(const struct xway_conn *conn)
+{
+	const struct xway_chan_shm *peer;
+	bool ret;
+
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	ret = peer && READ_ONCE(peer->prod) == READ_ONCE(conn->rx.cons);
+	rcu_read_unlock();
+	return ret;
+}
+
+/**
  * xway_rx_low() - has the ring less to read than SO_RCVLOWAT asks for?
  * @conn: connection that reads a ring stretch
  * @sk: its socket

@@ -156,19 +156,6 @@ void xway_size_settle(struct xway_conn *conn)
 	WRITE_ONCE(conn->grow_at, jiffies + (SETTLE << conn->grown) / 2);
 }
 
-/* What it has not read would have to be read first. */
-static bool rx_empty(const struct xway_conn *conn)
-{
-	const struct xway_chan_shm *peer;
-	bool ret;
-
-	rcu_read_lock();
-	peer = rcu_dereference(conn->peer);
-	ret = peer && READ_ONCE(peer->prod) == READ_ONCE(conn->rx.cons);
-	rcu_read_unlock();
-	return ret;
-}
-
 /**
  * xway_size_grows() - shall a connection give up its ring for a larger one?
  * @conn: connection that finds it full, and whose reader finds it empty
@@ -192,7 +179,8 @@ bool xway_size_grows(struct xway_conn *conn)
 	pages = share(link->n_chans);
 	conn->grows = conn->state == XWAY_CONN_OPEN &&
 		      link->state == XWAY_LINK_UP && !xway_trim_pressed(link) &&
-		      pages >= LARGER * conn->ring_pages && rx_empty(conn) &&
+		      pages >= LARGER * conn->ring_pages &&
+		      xway_rx_empty(conn) &&	/* or that were to be read first */
 		      xway_arena_roomy(link, pages, xway_size_keep(pages));
 	mutex_unlock(&link->lock);
 	return had && conn->grows;

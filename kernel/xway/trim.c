@@ -90,7 +90,8 @@ void xway_trim_init(struct xway_link *link)
  * xway_trim_soon() - fewer pages are in use
  * @link: the link, its mutex held
  *
- * What is still too much after two periods goes.
+ * What is still too much after two periods goes; at once while the kernel wants
+ * pages.
  */
 void xway_trim_soon(struct xway_link *link)
 {
@@ -165,6 +166,5 @@ bool xway_trim_done(struct xway_link *link)
 		return false;
 	xway_arena_parted(link);
 	trim_next(link);
-	xway_trim_soon(link);
 	return true;
 }

@@ -189,6 +189,12 @@ static u32 tx_used(struct xway_conn *conn)
 	return ret;
 }
 
+/* Has the peer read all that is in the own ring? Context: any. */
+bool xway_tx_empty(struct xway_conn *conn)
+{
+	return !tx_used(conn);
+}
+
 /**
  * xway_tx_look() - learn how far the reader is
  * @conn: connection whose sending direction is on the ring
