@@ -143,7 +143,8 @@ def _measure_apps(
 ) -> None:
     """Measure applications."""
     started = apps.start(pair, kinds, arguments.quick)
-    rounds = 1 if arguments.quick else min(3, plan.rounds)
+    most = max((app.rounds for app in started), default=0)
+    rounds = 1 if arguments.quick else min(plan.rounds, most)
     for number in range(rounds):
         for app in [app for app in started if number < app.rounds]:
             for way in (NETFRONT, XWAY):
