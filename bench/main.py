@@ -175,11 +175,13 @@ def measure(pair: Pair, plan: micro.Plan, results: Results, arguments: argparse.
 def _measure_all(arguments: argparse.Namespace) -> Results:
     """Boot, measure and end the rig."""
     plan = _plan(arguments)
-    config = machine.Config(type=arguments.type, kernel=arguments.kernel, clock=arguments.clock)
+    config = machine.Config(type=arguments.type, kernel=arguments.kernel, clock=arguments.clock, spare=False)
     if arguments.only or (arguments.full and not arguments.no_apps):
         config = dataclasses.replace(config, programs="compat", memory=1280)
     rig = machine.up(config, arguments.name, die_with_us=True)
     try:
+        if config.clock == "wall":
+            rig.pin()
         arguments.say(f"Xen is up with two {config.type} guests ({rig.accel}, {config.clock} clock)")
         pair = Pair(rig)
         others = Others(_emulator(rig))

@@ -69,11 +69,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Do it all; return the exit status."""
     if arguments.guests < 2:
         raise RigError(f"{arguments.guests} guests make no pair")
-    config = machine.Config(guests=arguments.guests, memory=256, clock=arguments.clock)
+    config = machine.Config(guests=arguments.guests, memory=256, clock=arguments.clock, spare=False)
     slow = 20.0 if arguments.clock == "instructions" else 1.0
     rig = machine.up(config, "pairs", die_with_us=True)
     wrong = []
     try:
+        if arguments.clock == "wall":
+            rig.pin()
         guests = rig.guests
         made = programs.build()
         each(guests, lambda guest: programs.install(guest, made))

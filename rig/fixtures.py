@@ -48,7 +48,8 @@ def parse_config(text: str) -> dict[str, Any]:
     config: dict[str, Any] = {}
     for part in filter(None, text.split(",")):
         key, equals, value = part.partition("=")
-        kind = {"guests": int, "vcpus": int, "memory": int, "plain": bool, "xway": bool}.get(key, str)
+        numbers, switches = ("guests", "vcpus", "memory"), ("plain", "xway", "spare")
+        kind = int if key in numbers else bool if key in switches else str
         if not equals or key not in Config.__dataclass_fields__:
             raise RigError(f"--rig: not KEY=VALUE with a key of the rig's: {part}")
         try:

@@ -22,6 +22,10 @@ MAX_GUESTS = 16
 AGENT_PORT = 7700
 DOM0_MEMORY = 768  # MiB
 XEN_MEMORY = 256  # MiB, for Xen itself and its bookkeeping
+# Of the emulated machine's memory, MiB, what may lie below 4 GiB; QEMU's default is less. All its CPUs note
+# in one word which piece of memory was used last (AddressSpaceDispatch.mru_section). With two pieces that
+# word's cache line goes back and forth, and guests that run at once take up to half as long again.
+LOW_MEMORY = 3840
 # An emulated CPU that the host does not run for a while is no stall.
 PATIENCE = "rcupdate.rcu_cpu_stall_timeout=60 watchdog_thresh=30"
 BOOT_SECONDS = 180.0  # much, for a host that does other things too
@@ -36,7 +40,7 @@ class Config:
     named g1, no Xen. clock: "wall", or "instructions": one guest instruction is one nanosecond.
     xenstored: "c" or "o". xway: load the tree's module and start its daemon. policy: what is in
     xwayd.conf. programs: which of packages.PROGRAMS are installed. plugin: of the emulator, with its
-    arguments.
+    arguments. spare: have memory for one guest more, for tests that migrate one to the same host.
     """
 
     guests: int = 2
@@ -51,6 +55,7 @@ class Config:
     policy: str = "allow all"
     programs: str = "base"
     plugin: str = ""
+    spare: bool = True
 
     def checked(self) -> "Config":
         """Return it with defaults filled in; RigError names what is wrong."""
@@ -164,6 +169,10 @@ class Machine:
         if not self.config.plain:
             signs += r"|\bOops: |Hardware Dom0 crashed"
         return re.search(signs, self.output()) is not None
+
+    def pin(self) -> None:
+        """Keep each emulated CPU on a CPU of the host's, for measurements by the wall clock."""
+        qemu.pin(self._pid)
 
     def output(self) -> str:
         """Return what came from the serial line: Xen's messages and domain 0's, or the plain VM's."""
@@ -333,8 +342,8 @@ def _arguments(
         # next one comes. Once every few minutes that was the only timer there is; so a device asks domain 0
         # for its statistics every second.
         args += ["-device", "virtio-balloon-pci,guest-stats-polling-interval=1"]
-    # One guest more than asked for, for tests that migrate one to the same host.
-    memory = XEN_MEMORY + DOM0_MEMORY + (config.guests + 1) * (config.memory + 64)
+    memory = XEN_MEMORY + DOM0_MEMORY + (config.guests + config.spare) * (config.memory + 64)
+    args += ["-machine", f"pc,max-ram-below-4g={LOW_MEMORY}M"]
     args += [*([] if accel == "kvm" else ["-cpu", qemu.XEN_CPU])]
     args += ["-smp", str(cpus), "-m", str(memory)]
     args += ["-drive", f"file={start.boot_disk},if=virtio,format=raw,readonly=on"]

@@ -97,7 +97,7 @@ def launch(arguments: Sequence[str], folder: Path, *, die_with_us: bool) -> subp
 
     die_with_us: the host's kernel kills it when this process ends, however that comes about.
     """
-    command = [QEMU, *arguments]
+    command = [QEMU, "-name", "debug-threads=on", *arguments]
     if die_with_us:
         command = ["setpriv", "--pdeathsig", "KILL", "--", *command]
     with open(folder / "qemu.log", "wb") as log:
@@ -109,6 +109,23 @@ def launch(arguments: Sequence[str], folder: Path, *, die_with_us: bool) -> subp
             stderr=log,
             start_new_session=True,
         )
+
+
+def pin(pid: int) -> None:
+    """Keep each CPU that process `pid` emulates on a CPU of ours, if there are as many.
+
+    One that is moved leaves its cache behind, and figures vary.
+    """
+    tasks = [task for task in Path(f"/proc/{pid}/task").iterdir() if _is_cpu(task)]
+    ours = sorted(os.sched_getaffinity(0))
+    if len(tasks) <= len(ours):
+        for task, cpu in zip(tasks, ours, strict=False):
+            os.sched_setaffinity(int(task.name), {cpu})
+
+
+def _is_cpu(task: Path) -> bool:
+    """Tell whether a thread of the emulator's runs a CPU: that is its name, see launch()."""
+    return (task / "comm").read_text().startswith("CPU ")
 
 
 def running_in(folder: Path) -> list[int]:
