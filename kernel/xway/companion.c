@@ -54,29 +54,32 @@ static bool companion_ack(struct xway_conn *conn)
 	return !owned;
 }
 
+/* In the walker's RCU section, which is left meanwhile. Return: as companion_ack(). */
+static bool companion_look(struct xway_conn *conn)
+	__must_hold(RCU)
+{
+	u64 bytes = READ_ONCE(conn->tx.ring_bytes) +
+		    READ_ONCE(conn->rx.ring_bytes);
+	bool ret;
+
+	if (!conn->active || bytes == conn->companion_bytes ||
+	    !xway_conn_stop(conn))
+		return true;
+	ret = companion_ack(conn);
+	if (ret)
+		conn->companion_bytes = bytes;
+	xway_conn_walk(conn);
+	return ret;
+}
+
 static void companions_look(struct work_struct *work)
 {
 	struct xway_conn *conn;
 	bool again = false;
 
 	rcu_read_lock();
-	list_for_each_entry_rcu(conn, &xway_conns, all) {
-		u64 bytes = READ_ONCE(conn->tx.ring_bytes) +
-			    READ_ONCE(conn->rx.ring_bytes);
-
-		if (!conn->active || bytes == conn->companion_bytes ||
-		    !refcount_inc_not_zero(&conn->ref))
-			continue;
-		/* As long as it is held it stays in the list. */
-		rcu_read_unlock();
-		if (companion_ack(conn))
-			conn->companion_bytes = bytes;
-		else
-			again = true;
-		cond_resched();
-		rcu_read_lock();
-		xway_conn_put(conn);
-	}
+	list_for_each_entry_rcu(conn, &xway_conns, all)
+		again |= !companion_look(conn);
 	rcu_read_unlock();
 	look_after(again ? 1 : companion_ack_s);
 }

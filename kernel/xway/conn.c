@@ -778,14 +778,10 @@ static void conn_each(struct xway_link *link,
 
 	rcu_read_lock();
 	list_for_each_entry_rcu(conn, &xway_conns, all) {
-		if (conn->link != link || !refcount_inc_not_zero(&conn->ref))
+		if (conn->link != link || !xway_conn_stop(conn))
 			continue;
-		/* As long as it is held it stays in the list. */
-		rcu_read_unlock();
 		visit(conn);
-		cond_resched();
-		rcu_read_lock();
-		xway_conn_put(conn);
+		xway_conn_walk(conn);
 	}
 	rcu_read_unlock();
 }

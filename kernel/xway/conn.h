@@ -228,6 +228,26 @@ static inline void xway_conn_put(struct xway_conn *conn)
 		xway_conn_free(conn);
 }
 
+/*
+ * Stop at a connection of xway_conns, which is walked by RCU, to do what may sleep.
+ * As long as it is held it stays in the list. Return: false, and still in the RCU
+ * section, if it ends; else xway_conn_walk() goes on.
+ */
+static inline bool xway_conn_stop(struct xway_conn *conn)
+{
+	if (!refcount_inc_not_zero(&conn->ref))
+		return false;
+	rcu_read_unlock();
+	return true;
+}
+
+static inline void xway_conn_walk(struct xway_conn *conn)
+{
+	cond_resched();
+	rcu_read_lock();
+	xway_conn_put(conn);
+}
+
 /* Has a user inside the kernel taken the socket? It reads past our hooks. */
 static inline bool xway_conn_taken(const struct xway_conn *conn,
 				   const struct sock *sk)

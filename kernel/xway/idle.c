@@ -76,10 +76,8 @@ static bool conn_give(struct xway_conn *conn, bool press)
 	struct xway_link *link = conn->link;
 	bool ret;
 
-	/* As long as it is held it stays in the list. */
-	if (!refcount_inc_not_zero(&conn->ref))
+	if (!xway_conn_stop(conn))
 		return false;
-	rcu_read_unlock();
 	ret = xway_conn_rest(conn, XWAY_R_IDLE);
 	if (ret && press) {
 		mutex_lock(&link->lock);
@@ -88,9 +86,7 @@ static bool conn_give(struct xway_conn *conn, bool press)
 	} else if (ret) {
 		atomic_dec_if_positive(&link->rings_wanted);
 	}
-	cond_resched();
-	rcu_read_lock();
-	xway_conn_put(conn);
+	xway_conn_walk(conn);
 	return ret;
 }
 
