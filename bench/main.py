@@ -36,7 +36,7 @@ def _plan(arguments: argparse.Namespace) -> micro.Plan:
     quick, clock = arguments.quick, arguments.clock
     sizes = QUICK_SIZES if quick else FULL_SIZES if arguments.full else SIZES
     if clock == "instructions":  # figures repeat: one short round does
-        return micro.Plan(sizes, 1, 150, 60, 30)
+        return micro.Plan(sizes, 1, 300, 60, 30)
     if arguments.type == "pvh":  # emulated, it takes a tenth of a second to move a connection to the ring
         return micro.Plan(sizes, 3, 1500, 400, 300)
     rounds = 5 if arguments.full else 3
