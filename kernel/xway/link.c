@@ -145,6 +145,9 @@ static void bell_run(struct tasklet_struct *t)
 	    READ_ONCE(link->broken))
 		goto out;
 	peer = link->view.hdr;
+	/* It may end before the peer has begun. */
+	if (!peer)
+		goto out;
 	posts = link->view.bell;
 	if (state == XWAY_LINK_CONNECTING)
 		queue_work(xway_link_wq, &link->work);
@@ -541,7 +544,8 @@ void xway_link_leave(struct xway_link *link)
 	    link->state != XWAY_LINK_CLOSING) {
 		link->was_up = link->state == XWAY_LINK_UP;
 		link->leave_by = jiffies + LEAVE;
-		WRITE_ONCE(link->state, XWAY_LINK_CLOSING);
+		/* There may be no view: pairs with bell_run(). */
+		smp_store_release(&link->state, XWAY_LINK_CLOSING);
 	}
 	mutex_unlock(&link->lock);
 }

@@ -670,6 +670,19 @@ static bool view_lies(void)
 	return true;
 }
 
+/* A peer may ring before it shows anything, and while that is no longer wanted. */
+static bool link_ends_waiting(void)
+{
+	EXPECT(!prepare(link[A]));
+	tasklet_schedule(&link[A]->bell_task);
+	tasklet_kill(&link[A]->bell_task);
+	xway_link_leave(link[A]);
+	EXPECT(link[A]->state == XWAY_LINK_CLOSING && !link[A]->view.hdr);
+	tasklet_schedule(&link[A]->bell_task);
+	tasklet_kill(&link[A]->bell_task);	/* once it has run */
+	return true;
+}
+
 /* An offer outlives what it offers, and who ends may not say so. */
 static bool link_past_life(void)
 {
@@ -1515,6 +1528,7 @@ static const struct {
 	{ "arena_not_shared", arena_not_shared, MADE },
 	{ "arena_held", arena_held, MADE },
 	{ "view_lies", view_lies, MADE },
+	{ "link_ends_waiting", link_ends_waiting, MADE },
 	{ "link_past_life", link_past_life, MADE },
 	{ "proof_both_ways", proof_both_ways, UP },
 	{ "proof_differs", proof_differs, HELD },
