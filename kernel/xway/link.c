@@ -590,6 +590,8 @@ void xway_link_down(struct xway_link *link, bool dead)
 	cancel_delayed_work_sync(&link->flush);
 	cancel_delayed_work_sync(&link->trim);
 	tasklet_kill(&link->bell_task);
+	/* One that found this life lost must not end the next. */
+	cancel_work_sync(&link->work);
 	synchronize_rcu();
 
 	mutex_lock(&link->lock);
