@@ -142,7 +142,7 @@ static void reap(struct work_struct *work)
 		arena_page_free(o->page);
 		list_del(&o->node);
 		atomic_dec(&orphans_count);
-		atomic_dec(&o->link->unrevoked);
+		atomic_dec(&o->link->debt->unrevoked);
 		xway_link_put(o->link);
 		kfree(o);
 	}
@@ -164,7 +164,7 @@ static void arena_page_release(struct xway_link *link, struct page *page,
 	o->link = xway_link_get(link);
 	o->page = page;
 	o->ref = ref;
-	atomic_inc(&link->unrevoked);
+	atomic_inc(&link->debt->unrevoked);
 	atomic_inc(&orphans_count);
 	mutex_lock(&orphans_lock);
 	list_add(&o->node, &orphans);
@@ -289,8 +289,8 @@ static int arena_grow(struct xway_link *link, u32 pages)
 	/* Not a part of it, which serves nobody and is what others need. What the
 	 * peer keeps mapped counts, whatever it said about it.
 	 */
-	if (a->shared + a->n_leaving + atomic_read(&link->unrevoked) + pages >
-	    xway_peer_pages() || xway_arena_pages_total() + pages > max)
+	if (a->shared + a->n_leaving + atomic_read(&link->debt->unrevoked) +
+	    pages > xway_peer_pages() || xway_arena_pages_total() + pages > max)
 		return -ENOSPC;
 	first = bitmap_find_next_zero_area(a->there, a->pages, 0, pages, 0);
 	if (first + pages > a->pages)

@@ -415,6 +415,11 @@ struct xway_link *xway_link_create(const struct xway_transport *tp,
 
 	if (!link)
 		return NULL;
+	link->debt = xway_debt_get(name);
+	if (!link->debt) {
+		kvfree(link);
+		return NULL;
+	}
 	refcount_set(&link->ref, 1);
 	link->tp = tp;
 	link->tp_data = tp_data;
@@ -439,6 +444,7 @@ struct xway_link *xway_link_create(const struct xway_transport *tp,
 void xway_link_free(struct xway_link *link)
 {
 	xa_destroy(&link->chans);
+	xway_debt_put(link->debt);
 	kvfree_rcu(link, rcu);
 }
 
@@ -454,7 +460,7 @@ int xway_link_prepare(struct xway_link *link)
 	lockdep_assert_held(&link->lock);
 	if (link->arena.hdr)
 		return 0;
-	if (atomic_read(&link->unrevoked))
+	if (atomic_read(&link->debt->unrevoked))
 		return -EBUSY;
 	link->nonce = get_random_u64();
 	link->state = XWAY_LINK_WAITING;

@@ -11,6 +11,7 @@
 #include <linux/xarray.h>
 
 #include "arena.h"
+#include "debt.h"
 #include "stats.h"
 #include "transport.h"
 #include "view.h"
@@ -60,7 +61,8 @@ struct xway_link {
 	struct list_head node;
 	const struct xway_transport *tp;
 	void *tp_data;
-	char name[24];
+	char name[XWAY_LINK_NAME];
+	struct xway_debt *debt;	/* those of other links to the peer, too */
 	enum xway_link_state state;
 	struct mutex lock;	/* see above */
 	struct xway_arena arena;
@@ -69,8 +71,6 @@ struct xway_link {
 	struct xway_fill fill;
 	atomic_t rings_wanted;	/* by connections that found no pages */
 	unsigned long rings_wanted_at;
-	atomic_t rx_pages;	/* of the peer's rings: mapped, or unread */
-	atomic_t unrevoked;
 	u64 nonce;
 	u64 peer_nonce;
 	bool was_up;		/* before it began to end */

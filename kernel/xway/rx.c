@@ -423,7 +423,7 @@ void xway_rx_arm(struct xway_conn *conn, const struct sock *sk)
 static void rx_uncharge(struct xway_conn *conn, u32 pages)
 {
 	conn->rx.charged -= pages;
-	atomic_sub(pages, &conn->link->rx_pages);
+	atomic_sub(pages, &conn->link->debt->rx_pages);
 }
 
 /**
@@ -437,11 +437,13 @@ static void rx_uncharge(struct xway_conn *conn, u32 pages)
  */
 bool xway_rx_charge(struct xway_conn *conn, u32 pages)
 {
+	atomic_t *all = &conn->link->debt->rx_pages;
+
 	lockdep_assert_held(&conn->link->lock);
-	/* Others only take away. */
-	if (atomic_read(&conn->link->rx_pages) + pages > xway_peer_pages())
+	/* Others only take away: a peer's earlier links get no more rings. */
+	if (atomic_read(all) + pages > xway_peer_pages())
 		return false;
-	atomic_add(pages, &conn->link->rx_pages);
+	atomic_add(pages, all);
 	conn->rx.charged = pages;
 	return true;
 }

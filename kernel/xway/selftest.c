@@ -626,6 +626,8 @@ static bool view_forgets(void)
 static bool arena_held(void)
 {
 	u32 before = xway_arena_pages_total();
+	struct xway_link *other;
+	int err;
 
 	EXPECT(!prepare(link[A]));
 	fake.held = true;
@@ -633,6 +635,12 @@ static bool arena_held(void)
 	EXPECT(xway_arena_unrevoked() == 4);
 	EXPECT(xway_arena_pages_total() == before + 4);
 	EXPECT(prepare(link[A]) == -EBUSY);
+	/* Nor by another link to the same peer */
+	other = xway_link_create(&transport, NULL, link[A]->name);
+	EXPECT(other);
+	err = prepare(other);
+	xway_link_destroy(other);
+	EXPECT(err == -EBUSY);
 	fake.held = false;
 	xway_arena_flush();
 	EXPECT(!xway_arena_unrevoked() && !fake.shared);
@@ -802,7 +810,7 @@ static bool proof_differs(void)
 static bool rings_limit(void)
 {
 	struct xway_ctl open, msg;
-	atomic_t *charged = &link[A]->rx_pages;
+	atomic_t *charged = &link[A]->debt->rx_pages;
 	u32 most = xway_peer_pages();
 	bool ok;
 
@@ -1579,8 +1587,8 @@ static bool nothing_left(u32 pages)
 	EXPECT(!xway_arena_pages_in_use());
 	EXPECT(!fake.shared && !fake.mapped);
 	EXPECT(!xway_conn_count());
-	EXPECT(!link[P] || !atomic_read(&link[P]->rx_pages));
-	EXPECT(!link[A] || !atomic_read(&link[A]->rx_pages));
+	EXPECT(!link[P] || !atomic_read(&link[P]->debt->rx_pages));
+	EXPECT(!link[A] || !atomic_read(&link[A]->debt->rx_pages));
 	EXPECT(!link[P] || refcount_read(&link[P]->ref) == 1);
 	EXPECT(!link[A] || refcount_read(&link[A]->ref) == 1);
 	return true;
@@ -1596,7 +1604,9 @@ static bool test(bool (*run)(void), enum level level)
 	memset(&fake, 0, sizeof(fake));
 	fake.may_share = INT_MAX;
 	for (i = 0; i < 2; i++) {
-		link[i] = xway_link_create(&transport, NULL, "selftest");
+		link[i] = xway_link_create(&transport, NULL,
+					   i == A ? "selftest:active" :
+						    "selftest:passive");
 		tp[i] = kzalloc(sizeof(*tp[i]), GFP_KERNEL);
 		ok = ok && link[i] && tp[i];
 	}
