@@ -30,7 +30,12 @@
 #include "xen.h"
 
 #define OFFER_VERSION 1
+
+/* Jiffies after which what failed is tried again, at first and at most: a peer can
+ * offer what cannot be taken up, for ever
+ */
 #define RETRY (HZ / 2)
+#define RETRY_MAX (10 * HZ)
 
 /**
  * struct xen_peer - a domain that xwayd lists
@@ -38,6 +43,10 @@
  * @domid: its number
  * @link: to it
  * @seen_nonce: of the last offer taken up, so that a stale one is not
+ * @tried_nonce: of the last offer that was tried
+ * @err: why there is no link, or 0
+ * @retry_at: when it is tried again, in jiffies
+ * @retry_in: and how long that was after the last time
  * @value: what xwayd says of it
  * @irq: of the event channel, 0 without one
  * @port: of the event channel, if it was allocated here
@@ -52,6 +61,10 @@ struct xen_peer {
 	domid_t domid;
 	struct xway_link *link;
 	u64 seen_nonce;
+	u64 tried_nonce;
+	int err;
+	unsigned long retry_at;
+	unsigned long retry_in;
 	char *value;
 	int irq;
 	evtchn_port_t port;
@@ -65,6 +78,7 @@ static LIST_HEAD(peers);
 static DEFINE_MUTEX(peers_lock);
 static domid_t own_domid;
 static bool frozen, stopping;
+static bool relisted;	/* what xwayd lists is to be read */
 
 static void sync_fn(struct work_struct *work);
 static DECLARE_DELAYED_WORK(sync_work, sync_fn);
@@ -317,6 +331,12 @@ static int parse_offer(const char *text, u64 *nonce, u32 *ref, u32 *port)
 	return 0;
 }
 
+/* Has it failed, and the time to try again not come? */
+static bool too_early(const struct xen_peer *p)
+{
+	return p->err && time_before(jiffies, p->retry_at);
+}
+
 static int take_offer(struct xen_peer *p, const char *text)
 {
 	struct xway_link *link = p->link;
@@ -333,6 +353,9 @@ static int take_offer(struct xen_peer *p, const char *text)
 	}
 	if (nonce == p->seen_nonce)
 		return 0;
+	if (nonce == p->tried_nonce && too_early(p))
+		return p->err;
+	p->tried_nonce = nonce;
 	if (READ_ONCE(link->state) != XWAY_LINK_WAITING) {
 		/* It has begun a new life without ending the old one. */
 		p->lost = 2;
@@ -410,15 +433,17 @@ static void peer_remove(struct xen_peer *p, bool dead, bool store)
 	kfree(p);
 }
 
-static void peer_addresses(struct xen_peer *p, const char *value)
+/* Return: 0 or -ENOMEM; what is no address, or another's, is left out. */
+static int peer_addresses(struct xen_peer *p, const char *value)
 {
 	char *copy = kstrdup(value, GFP_KERNEL), *at = copy, *word;
+	int err = 0;
 
 	xway_peer_del_link(p->link);
 	if (!copy)
-		return;
+		return -ENOMEM;
 	strsep(&at, " ");	/* the UUID */
-	while ((word = strsep(&at, " "))) {
+	while (err != -ENOMEM && (word = strsep(&at, " "))) {
 		struct xway_addr a = {};
 
 		if (!*word)
@@ -434,11 +459,13 @@ static void peer_addresses(struct xen_peer *p, const char *value)
 				word);
 			continue;
 		}
-		if (xway_peer_add(&a, p->link, p->link))
+		err = xway_peer_add(&a, p->link, p->link);
+		if (err)
 			pr_warn("%s: address %s not added\n", p->link->name,
 				word);
 	}
 	kfree(copy);
+	return err == -ENOMEM ? err : 0;
 }
 
 static bool same_domain(const char *a, const char *b)
@@ -448,33 +475,39 @@ static bool same_domain(const char *a, const char *b)
 	return n == strcspn(b, " ") && !memcmp(a, b, n);
 }
 
-static void peer_update(domid_t domid, char *value)
+/* Return: 0 or -ENOMEM. @value is kept, or freed. */
+static int peer_update(domid_t domid, char *value)
 {
 	struct xen_peer *p = peer_find(domid);
 
-	if (p && p->value && !strcmp(p->value, value)) {
+	if (p && !strcmp(p->value, value)) {
 		kfree(value);
-		return;
+		return 0;
 	}
 	if (p && (!strncmp(value, "gone ", 5) ||
-		  (p->value && !same_domain(p->value, value)))) {
+		  !same_domain(p->value, value))) {
 		/* Ended; or its number belongs to another domain now. */
 		peer_remove(p, true, true);
 		p = NULL;
 	}
 	if (!strncmp(value, "gone ", 5)) {
 		kfree(value);
-		return;
+		return 0;
 	}
-	if (!p)
-		p = peer_new(domid);
 	if (!p) {
-		kfree(value);
-		return;
+		p = peer_new(domid);
+		if (!p) {
+			kfree(value);
+			return -ENOMEM;
+		}
 	}
-	peer_addresses(p, value);
 	kfree(p->value);
 	p->value = value;
+	if (!peer_addresses(p, value))
+		return 0;
+	/* As if it had never been listed: it is, the next time. */
+	peer_remove(p, false, true);
+	return -ENOMEM;
 }
 
 /* What xwayd says of a domain: NULL if nothing, or an error. */
@@ -491,7 +524,7 @@ static char *peer_read(const char *name, unsigned int *domid)
 	return value == ERR_PTR(-ENOENT) ? NULL : value;
 }
 
-/* Return: 0, or an error of XenStore, and then it is to be read again. */
+/* Return: 0, or an error, and then it is to be read again. */
 static int read_peers(void)
 {
 	struct xen_peer *p, *next;
@@ -523,7 +556,7 @@ static int read_peers(void)
 		if (IS_ERR(values[i])) {
 			err = PTR_ERR(values[i]);
 			values[i] = NULL;
-		} else if (p && p->value && strcmp(p->value, values[i])) {
+		} else if (p && strcmp(p->value, values[i])) {
 			xway_peer_del_link(p->link);
 		}
 		if (p)
@@ -534,13 +567,13 @@ static int read_peers(void)
 			peer_remove(p, false, true);
 	for (i = 0; i < n; i++)
 		if (values[i] && !kstrtouint(dir[i], 10, &domid))
-			peer_update(domid, values[i]);
+			err = peer_update(domid, values[i]) ?: err;
 	kfree(values);
 	kfree(dir);
 	return err;
 }
 
-static int peer_sync(struct xen_peer *p)
+static int peer_try(struct xen_peer *p)
 {
 	char path[32], *text;
 	unsigned int len;
@@ -549,6 +582,8 @@ static int peer_sync(struct xen_peer *p)
 	if (p->lost)
 		withdraw(p, p->lost == 2, false);
 	if (!p->offered) {
+		if (too_early(p))
+			return p->err;
 		err = offer(p);
 		if (err)
 			return err;
@@ -562,30 +597,52 @@ static int peer_sync(struct xen_peer *p)
 	return err;
 }
 
+/* Return: jiffies after which it is to be tried again; MAX_JIFFY_OFFSET for never */
+static unsigned long peer_sync(struct xen_peer *p)
+{
+	bool early = too_early(p);
+	int err = peer_try(p);
+
+	if (!err) {
+		p->err = 0;
+		p->retry_in = 0;
+		return MAX_JIFFY_OFFSET;
+	}
+	if (err != p->err && err != -EBUSY && err != -EAGAIN)
+		pr_warn_ratelimited("%s: no link: %d\n", p->link->name, err);
+	if (!early) {
+		p->retry_in = clamp_t(unsigned long, 2 * p->retry_in, RETRY,
+				      RETRY_MAX);
+		p->retry_at = jiffies + p->retry_in;
+	}
+	p->err = err;
+	return max_t(long, p->retry_at - jiffies, 1);
+}
+
 static void sync_fn(struct work_struct *work)
 {
 	/* As for link_work() */
 	unsigned int noio = memalloc_noio_save();
+	unsigned long next = MAX_JIFFY_OFFSET;
 	struct xen_peer *p;
 	unsigned int domid;
-	bool retry;
 
 	mutex_lock(&peers_lock);
 	if (frozen || stopping)
 		goto out;
-	if (xenbus_scanf(XBT_NIL, "domid", "", "%u", &domid) == 1)
-		own_domid = domid;
-	retry = read_peers();
-	list_for_each_entry(p, &peers, node) {
-		int err = peer_sync(p);
-
-		if (err && err != -EBUSY && err != -EAGAIN)
-			pr_warn_ratelimited("%s: no link: %d\n", p->link->name,
-					    err);
-		retry |= err != 0;
+	if (xchg(&relisted, false)) {
+		if (xenbus_scanf(XBT_NIL, "domid", "", "%u", &domid) == 1)
+			own_domid = domid;
+		if (read_peers()) {
+			WRITE_ONCE(relisted, true);
+			next = RETRY;
+		}
 	}
-	if (retry)
-		sync_soon(RETRY);
+	list_for_each_entry(p, &peers, node)
+		next = min(next, peer_sync(p));
+	/* Not if it has been asked for meanwhile, and sooner */
+	if (next != MAX_JIFFY_OFFSET)
+		queue_delayed_work(xway_link_wq, &sync_work, next);
 out:
 	mutex_unlock(&peers_lock);
 	memalloc_noio_restore(noio);
@@ -594,6 +651,9 @@ out:
 static void watch_fired(struct xenbus_watch *watch, const char *path,
 			const char *token)
 {
+	/* A peer's offer can come as often as xwayd relays it. */
+	if (!strstarts(path, "xway/link/"))
+		WRITE_ONCE(relisted, true);
 	sync_soon(0);
 }
 
@@ -641,6 +701,7 @@ static int xen_thaw(struct device *dev)
 	list_for_each_entry_safe(p, next, &peers, node)
 		peer_remove(p, true, false);
 	mutex_unlock(&peers_lock);
+	WRITE_ONCE(relisted, true);
 	WRITE_ONCE(frozen, false);
 	sync_soon(HZ / 4);
 	return 0;
