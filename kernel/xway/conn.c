@@ -42,6 +42,8 @@
 
 LIST_HEAD(xway_conns);
 DEFINE_SPINLOCK(xway_conns_lock);
+seqcount_spinlock_t xway_conns_seq = SEQCNT_SPINLOCK_ZERO(xway_conns_seq,
+							 &xway_conns_lock);
 static struct hlist_head hash_table[1 << CONN_HASH_BITS];
 static struct kmem_cache *conn_cache;
 struct workqueue_struct *xway_conn_wq;
@@ -177,8 +179,10 @@ static void conn_account(struct xway_conn *conn)
 void xway_conn_free(struct xway_conn *conn)
 {
 	spin_lock_bh(&xway_conns_lock);
+	write_seqcount_begin(&xway_conns_seq);
 	list_del_rcu(&conn->all);
 	conn_account(conn);
+	write_seqcount_end(&xway_conns_seq);
 	spin_unlock_bh(&xway_conns_lock);
 	xway_rx_free(conn);
 	kfree(conn->tx.pages);

@@ -4,6 +4,7 @@
 
 #include <linux/mutex.h>
 #include <linux/refcount.h>
+#include <linux/seqlock.h>
 #include <linux/workqueue.h>
 #include <net/sock.h>
 
@@ -215,6 +216,7 @@ u32 xway_conn_count(void);
 
 extern struct list_head xway_conns;
 extern spinlock_t xway_conns_lock;
+extern seqcount_spinlock_t xway_conns_seq;	/* one leaves, and its sums stay */
 
 static inline struct xway_conn *xway_conn_get(struct xway_conn *conn)
 {

@@ -102,20 +102,20 @@ static int put_named(struct sk_buff *skb, const char *name, u64 value)
 	return 0;
 }
 
-/*
- * Bytes of one link's connections or of all: the sums of those that ended, and
- * the live ones. One that ends meanwhile is in one of the two: the lock is held.
- */
-static void carried(struct xway_link *link, u64 *n)
+/* Walks of the list that a connection which ends may spoil */
+#define LOOKS 4
+
+/* The sums of those that ended, and the live ones. */
+static void sum(struct xway_link *link, u64 *n)
 {
 	struct xway_conn *conn;
 	int i;
 
-	spin_lock_bh(&xway_conns_lock);
 	for (i = 0; i < XWAY_LINK_COUNTERS; i++)
 		n[i] = link ? atomic64_read(&link->base[i]) :
 			      xway_counted(XWAY_N_TX_RING + i);
-	list_for_each_entry(conn, &xway_conns, all) {
+	list_for_each_entry_rcu(conn, &xway_conns, all,
+				lockdep_is_held(&xway_conns_lock)) {
 		if (link && conn->link != link)
 			continue;
 		n[0] += READ_ONCE(conn->tx.ring_bytes);
@@ -123,6 +123,29 @@ static void carried(struct xway_link *link, u64 *n)
 		n[2] += READ_ONCE(conn->rx.ring_bytes);
 		n[3] += READ_ONCE(conn->rx.tcp_bytes);
 	}
+}
+
+/*
+ * Bytes of one link's connections or of all. One that ends meanwhile must be in one
+ * of the two sums. Anybody may ask, again and again: softirqs that want the lock do
+ * not wait for a walk of all, unless connections end all the time.
+ */
+static void carried(struct xway_link *link, u64 *n)
+{
+	unsigned int seq;
+	int i;
+
+	for (i = 0; i < LOOKS; i++) {
+		rcu_read_lock();
+		seq = read_seqcount_begin(&xway_conns_seq);
+		sum(link, n);
+		rcu_read_unlock();
+		if (!read_seqcount_retry(&xway_conns_seq, seq))
+			return;
+		cond_resched();
+	}
+	spin_lock_bh(&xway_conns_lock);
+	sum(link, n);
 	spin_unlock_bh(&xway_conns_lock);
 }
 
