@@ -13,7 +13,7 @@
 #include <linux/types.h>
 
 #define XWAY_MAGIC		0x58574159	/* "XWAY" */
-#define XWAY_WIRE_VERSION	2
+#define XWAY_WIRE_VERSION	3
 
 /* Pages of an arena by number: header, bell, control, directories, the rest */
 #define XWAY_PAGE_HEADER	0
@@ -84,25 +84,28 @@ struct xway_mark {
 /**
  * struct xway_chan_shm - what one side of a channel shows the other
  * @prod: bytes put into the own ring
- * @want_room: cons of the peer that is worth an event
+ * @cons: bytes taken from the peer's ring
  * @gen: the sender's last switch; even: to TCP, odd: to the ring
  * @mark: where it switched, by parity of the generation
- * @cons: bytes taken from the peer's ring
+ * @want_room: cons of the peer that is worth an event
  * @want_data: prod of the peer that is worth an event
  * @gen_done: last switch of the peer that the reader has passed
  * @flags: XWAY_CHAN_*
  *
  * A sender makes generation g only when gen_done of the peer is at least g - 1
  * (g odd), so that at most two marks are in flight and neither is overwritten.
+ *
+ * The first cache line changes with each message. Whoever moves an index looks at
+ * what the peer wants, which seldom changes, and is in the second.
  */
 struct xway_chan_shm {
 	u32 prod;
-	u32 want_room;
+	u32 cons;
 	u32 gen;
 	struct xway_mark mark[2];
 	u32 pad0[9];
 
-	u32 cons;
+	u32 want_room;
 	u32 want_data;
 	u32 gen_done;
 	u32 flags;
