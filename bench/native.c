@@ -35,9 +35,9 @@ static const char *const names[KINDS] = { "ring", "pages", "relay", "memcpy", "u
 
 static struct {
 	u32 prod __attribute__((aligned(64)));
-	u32 want_room;
 	u32 cons __attribute__((aligned(64)));
-	u32 want_data;
+	u32 want_room __attribute__((aligned(64)));
+	u32 want_data __attribute__((aligned(64)));
 	u32 events __attribute__((aligned(64)));
 } shm;
 
@@ -78,12 +78,16 @@ static void copy(u32 idx, unsigned char *memory, u32 len, bool in)
 	}
 }
 
-/* What is put at once, when so much of the message is in the ring already: as xway_tx_put() does it. */
-static u32 stretch(u32 before)
+/* What is put at once, when so much of the message is in the ring already: as tx_stretch() has it. */
+static u32 stretch(u32 left, u32 before, u32 used)
 {
-	if (before > RING_SIZE / 4)
-		before = RING_SIZE / 4;
-	return before > STRETCH ? before : STRETCH;
+	u32 most = RING_SIZE / 4;
+
+	if (left <= STRETCH)
+		return left;
+	if (!used && before < most)
+		most = before > STRETCH ? before : STRETCH;
+	return left < most ? left : most;
 }
 
 static void *ring_writer(void *unused)
@@ -94,10 +98,11 @@ static void *ring_writer(void *unused)
 	pin(1);
 	while (phase < 2) {
 		for (u32 done = 0; done < size && phase < 2;) {
-			u32 n = stretch(done);
+			u32 left = size - done, used = 0, n;
 
-			if (size - done < n)
-				n = size - done;
+			if (left > STRETCH)
+				used = prod - ring_load_acquire(&shm.cons);
+			n = stretch(left, done, used);
 			if (RING_SIZE - (prod - cons) < n)
 				cons = ring_load_acquire(&shm.cons);
 			if (RING_SIZE - (prod - cons) < n)

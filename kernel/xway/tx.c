@@ -16,7 +16,7 @@
 #include "trace.h"
 #include "tx.h"
 
-/* Publish first after so much, so that the reader soon works beside the writer. */
+/* Bytes that are put before the reader, if it waits for them, hears of the first */
 #define TX_STRETCH 16384u
 
 /* The ring is given up, or soon will be. */
@@ -208,15 +208,28 @@ u32 xway_tx_look(struct xway_conn *conn, const struct sock *sk)
 	return xway_tx_room(&conn->tx, sk);
 }
 
+/*
+ * Bytes that are put at once. A reader that waits begins after TX_STRETCH, and hears
+ * of more whenever that has doubled. One that has something to read is told once:
+ * where two processors share no cache, each time that it is told costs it the line.
+ */
+static u32 tx_stretch(struct xway_conn *conn, size_t left, u32 before)
+{
+	u32 most = max(READ_ONCE(conn->tx.window) / 4, TX_STRETCH);
+
+	if (left <= TX_STRETCH)
+		return left;
+	if (!tx_used(conn))
+		most = clamp(before, TX_STRETCH, most);
+	return min_t(size_t, left, most);
+}
+
 /**
  * xway_tx_put() - copy one stretch into the ring
  * @conn: connection whose sending direction is on the ring
  * @sk: its locked socket
  * @msg: the bytes; the iterator advances
  * @before: bytes of the message that are in the ring already
- *
- * A stretch is as long as all before it, up to a quarter of the window: the reader
- * begins soon, and is seldom told that there is more.
  *
  * Return: bytes put; -EAGAIN if it holds what it may; -EFAULT; -EPIPE if the peer
  * has closed its socket, and then nothing was taken from @msg.
@@ -229,8 +242,7 @@ int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 	bool seen;
 
 	sock_owned_by_me(sk);
-	len = max(min(before, READ_ONCE(tx->window) / 4), TX_STRETCH);
-	len = min_t(size_t, len, msg_data_left(msg));
+	len = tx_stretch(conn, msg_data_left(msg), before);
 	room = xway_tx_room(tx, sk);
 	if (room < len) {
 		/* Nowhere else: who asks to be woken must go by the same. */
