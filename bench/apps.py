@@ -481,7 +481,7 @@ env[PERSISTENT] = {int(self.persistent)}
         client.write(f"{FOLDER}/php.conf", php)
         client.run(f"php-fpm8.2 -y {FOLDER}/php.conf")
         try:
-            self.load(max(self.loads), 1 if self.pair.slow > 1 else 4)  # each of PHP's processes connects
+            self.load(max(self.loads), 1 if self.pair.slow > 1 else 2)  # each of PHP's processes connects
             found = super().run(client)
         finally:
             client.run(f"kill $(cat {FOLDER}/php.pid); while [ -e {FOLDER}/php.pid ]; do sleep 0.1; done")
