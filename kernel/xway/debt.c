@@ -15,34 +15,34 @@
 static LIST_HEAD(debts);
 static DEFINE_SPINLOCK(debts_lock);
 
-static struct xway_debt *debt_find(const char *name)
+static struct xway_debt *debt_find(const char *debtor)
 {
 	struct xway_debt *debt;
 
 	lockdep_assert_held(&debts_lock);
 	list_for_each_entry(debt, &debts, node)
-		if (!strcmp(debt->name, name))
+		if (!strcmp(debt->debtor, debtor))
 			return debt;
 	return NULL;
 }
 
 /**
  * xway_debt_get() - the debts of a peer
- * @name: of its links
+ * @debtor: what names the peer
  *
  * May sleep. Return: them, with a reference, or NULL without memory.
  */
-struct xway_debt *xway_debt_get(const char *name)
+struct xway_debt *xway_debt_get(const char *debtor)
 {
 	struct xway_debt *fresh = kzalloc(sizeof(*fresh), GFP_KERNEL);
 	struct xway_debt *debt;
 
 	if (!fresh)
 		return NULL;
-	strscpy(fresh->name, name, sizeof(fresh->name));
+	strscpy(fresh->debtor, debtor, sizeof(fresh->debtor));
 	refcount_set(&fresh->ref, 1);
 	spin_lock_bh(&debts_lock);
-	debt = debt_find(name);
+	debt = debt_find(fresh->debtor);
 	/* The last reference goes under the lock: there is one. */
 	if (debt)
 		refcount_inc(&debt->ref);

@@ -5,11 +5,11 @@
 #include <linux/list.h>
 #include <linux/refcount.h>
 
-#define XWAY_LINK_NAME 24
+#define XWAY_DEBTOR 40	/* what names a peer, with its end */
 
 /**
  * struct xway_debt - memory that one peer has us keep, link after link
- * @name: of its links
+ * @debtor: what names the peer, whatever number it has
  * @rx_pages: pages of its rings that are mapped, or were copied out and not read
  * @unrevoked: own pages that it still maps though their link has ended, or though it
  *	has said that it does not
@@ -17,12 +17,12 @@
 struct xway_debt {
 	struct list_head node;
 	refcount_t ref;
-	char name[XWAY_LINK_NAME];
+	char debtor[XWAY_DEBTOR];
 	atomic_t rx_pages;
 	atomic_t unrevoked;
 };
 
-struct xway_debt *xway_debt_get(const char *name);
+struct xway_debt *xway_debt_get(const char *debtor);
 void xway_debt_put(struct xway_debt *debt);
 
 #endif /* _XWAY_DEBT_H */

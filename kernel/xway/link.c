@@ -405,17 +405,19 @@ void xway_link_chan_del(struct xway_link *link, struct xway_conn *conn)
  * @tp: its transport
  * @tp_data: the transport's own
  * @name: what users see
+ * @debtor: what names the peer, also when another link to it has another name
  *
  * Return: the link with one reference, or NULL.
  */
 struct xway_link *xway_link_create(const struct xway_transport *tp,
-				   void *tp_data, const char *name)
+				   void *tp_data, const char *name,
+				   const char *debtor)
 {
 	struct xway_link *link = kvzalloc(sizeof(*link), GFP_KERNEL);
 
 	if (!link)
 		return NULL;
-	link->debt = xway_debt_get(name);
+	link->debt = xway_debt_get(debtor);
 	if (!link->debt) {
 		kvfree(link);
 		return NULL;

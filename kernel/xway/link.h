@@ -61,7 +61,7 @@ struct xway_link {
 	struct list_head node;
 	const struct xway_transport *tp;
 	void *tp_data;
-	char name[XWAY_LINK_NAME];
+	char name[24];
 	struct xway_debt *debt;	/* those of other links to the peer, too */
 	enum xway_link_state state;
 	struct mutex lock;	/* see above */
@@ -104,7 +104,8 @@ struct xway_link {
 int xway_link_init(void);
 void xway_link_exit(void);
 struct xway_link *xway_link_create(const struct xway_transport *tp,
-				   void *tp_data, const char *name);
+				   void *tp_data, const char *name,
+				   const char *debtor);
 void xway_link_destroy(struct xway_link *link);
 int xway_link_prepare(struct xway_link *link);
 int xway_link_map(struct xway_link *link, u32 ref, u64 nonce);

@@ -144,8 +144,10 @@ int xway_local_del(const struct xway_addr *addr)
 
 int __init xway_local_init(void)
 {
-	ends[0] = xway_link_create(&transport, NULL, "local:passive");
-	ends[1] = xway_link_create(&transport, NULL, "local:active");
+	ends[0] = xway_link_create(&transport, NULL, "local:passive",
+				   "local:passive");
+	ends[1] = xway_link_create(&transport, NULL, "local:active",
+				   "local:active");
 	if (ends[0] && ends[1])
 		return 0;
 	xway_local_exit();

@@ -622,6 +622,8 @@ static bool view_forgets(void)
 	return true;
 }
 
+static const char *const debtors[2] = { "selftest:0", "selftest:1" };
+
 /* Pages that the peer does not let go of stay, and no second arena begins. */
 static bool arena_held(void)
 {
@@ -636,7 +638,8 @@ static bool arena_held(void)
 	EXPECT(xway_arena_pages_total() == before + 4);
 	EXPECT(prepare(link[A]) == -EBUSY);
 	/* Nor by another link to the same peer */
-	other = xway_link_create(&transport, NULL, link[A]->name);
+	other = xway_link_create(&transport, NULL, "selftest:other",
+				 debtors[A]);
 	EXPECT(other);
 	err = prepare(other);
 	xway_link_destroy(other);
@@ -1604,9 +1607,8 @@ static bool test(bool (*run)(void), enum level level)
 	memset(&fake, 0, sizeof(fake));
 	fake.may_share = INT_MAX;
 	for (i = 0; i < 2; i++) {
-		link[i] = xway_link_create(&transport, NULL,
-					   i == A ? "selftest:active" :
-						    "selftest:passive");
+		link[i] = xway_link_create(&transport, NULL, "selftest",
+					   debtors[i]);
 		tp[i] = kzalloc(sizeof(*tp[i]), GFP_KERNEL);
 		ok = ok && link[i] && tp[i];
 	}

@@ -404,16 +404,18 @@ static struct xen_peer *peer_find(domid_t domid)
 	return NULL;
 }
 
-static struct xen_peer *peer_new(domid_t domid)
+/* @value: what xwayd says of it, which begins with the UUID that it keeps */
+static struct xen_peer *peer_new(domid_t domid, const char *value)
 {
 	struct xen_peer *p = kzalloc(sizeof(*p), GFP_KERNEL);
-	char name[24];
+	char name[24], uuid[XWAY_DEBTOR];
 
 	if (!p)
 		return NULL;
 	p->domid = domid;
 	snprintf(name, sizeof(name), "xen:%u", domid);
-	p->link = xway_link_create(&transport, p, name);
+	strscpy(uuid, value, min(sizeof(uuid), strcspn(value, " ") + 1));
+	p->link = xway_link_create(&transport, p, name, uuid);
 	if (!p->link) {
 		kfree(p);
 		return NULL;
@@ -495,7 +497,7 @@ static int peer_update(domid_t domid, char *value)
 		return 0;
 	}
 	if (!p) {
-		p = peer_new(domid);
+		p = peer_new(domid, value);
 		if (!p) {
 			kfree(value);
 			return -ENOMEM;
