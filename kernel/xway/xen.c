@@ -37,6 +37,9 @@
 #define RETRY (HZ / 2)
 #define RETRY_MAX (10 * HZ)
 
+/* The most for own pages that are not given back yet: nothing tells when they are. */
+#define RETRY_BUSY (2 * HZ)
+
 /**
  * struct xen_peer - a domain that xwayd lists
  * @node: in peers
@@ -606,15 +609,18 @@ static unsigned long peer_sync(struct xen_peer *p)
 	int err = peer_try(p);
 
 	if (!err) {
-		p->err = 0;
-		p->retry_in = 0;
+		/* A bad offer that is taken back, and comes again, is no news. */
+		if (READ_ONCE(p->link->state) != XWAY_LINK_WAITING) {
+			p->err = 0;
+			p->retry_in = 0;
+		}
 		return MAX_JIFFY_OFFSET;
 	}
 	if (err != p->err && err != -EBUSY && err != -EAGAIN)
 		pr_warn_ratelimited("%s: no link: %d\n", p->link->name, err);
 	if (!early) {
 		p->retry_in = clamp_t(unsigned long, 2 * p->retry_in, RETRY,
-				      RETRY_MAX);
+				      err == -EBUSY ? RETRY_BUSY : RETRY_MAX);
 		p->retry_at = jiffies + p->retry_in;
 	}
 	p->err = err;
@@ -633,9 +639,11 @@ static void sync_fn(struct work_struct *work)
 	if (frozen || stopping)
 		goto out;
 	if (xchg(&relisted, false)) {
-		if (xenbus_scanf(XBT_NIL, "domid", "", "%u", &domid) == 1)
+		int n = xenbus_scanf(XBT_NIL, "domid", "", "%u", &domid);
+
+		if (n == 1)
 			own_domid = domid;
-		if (read_peers()) {
+		if ((n < 0 && n != -ENOENT) || read_peers()) {
 			WRITE_ONCE(relisted, true);
 			next = RETRY;
 		}
