@@ -85,8 +85,9 @@ static u32 stretch(u32 left, u32 before, u32 used)
 
 	if (left <= STRETCH)
 		return left;
-	if (!used && before < most)
-		most = before > STRETCH ? before : STRETCH;
+	before = before > used ? before : used;
+	before = before > STRETCH ? before : STRETCH;
+	most = before < most ? before : most;
 	return left < most ? left : most;
 }
 

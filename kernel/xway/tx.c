@@ -210,7 +210,7 @@ u32 xway_tx_look(struct xway_conn *conn, const struct sock *sk)
 
 /*
  * Bytes that are put at once. A reader that waits begins after TX_STRETCH, and hears
- * of more whenever that has doubled. One that has something to read is told once:
+ * of more whenever that has doubled. One that has much to read hears of as much again:
  * where two processors share no cache, each time that it is told costs it the line.
  */
 static u32 tx_stretch(struct xway_conn *conn, size_t left, u32 before)
@@ -219,8 +219,7 @@ static u32 tx_stretch(struct xway_conn *conn, size_t left, u32 before)
 
 	if (left <= TX_STRETCH)
 		return left;
-	if (!tx_used(conn))
-		most = clamp(before, TX_STRETCH, most);
+	most = clamp(max(before, tx_used(conn)), TX_STRETCH, most);
 	return min_t(size_t, left, most);
 }
 
