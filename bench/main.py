@@ -180,8 +180,7 @@ def _measure_all(arguments: argparse.Namespace) -> Results:
         config = dataclasses.replace(config, programs="compat", memory=1280)
     rig = machine.up(config, arguments.name, die_with_us=True)
     try:
-        if config.clock == "wall":
-            rig.pin()
+        rig.pin()
         arguments.say(f"Xen is up with two {config.type} guests ({rig.accel}, {config.clock} clock)")
         pair = Pair(rig)
         others = Others(_emulator(rig))

@@ -74,8 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     rig = machine.up(config, "pairs", die_with_us=True)
     wrong = []
     try:
-        if arguments.clock == "wall":
-            rig.pin()
+        rig.pin()
         guests = rig.guests
         made = programs.build()
         each(guests, lambda guest: programs.install(guest, made))

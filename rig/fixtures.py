@@ -48,10 +48,9 @@ def parse_config(text: str) -> dict[str, Any]:
     config: dict[str, Any] = {}
     for part in filter(None, text.split(",")):
         key, equals, value = part.partition("=")
-        numbers, switches = ("guests", "vcpus", "memory"), ("plain", "xway", "spare")
-        kind = int if key in numbers else bool if key in switches else str
         if not equals or key not in Config.__dataclass_fields__:
             raise RigError(f"--rig: not KEY=VALUE with a key of the rig's: {part}")
+        kind = type(Config.__dataclass_fields__[key].default)
         try:
             config[key] = value == "yes" if kind is bool else kind(value)
         except ValueError:

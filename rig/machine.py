@@ -171,8 +171,9 @@ class Machine:
         return re.search(signs, self.output()) is not None
 
     def pin(self) -> None:
-        """Keep each emulated CPU on a CPU of the host's, for measurements by the wall clock."""
-        qemu.pin(self._pid)
+        """Keep each emulated CPU on a CPU of the host's, if it is measured by the wall clock."""
+        if self.config.clock == "wall":
+            qemu.pin(self._pid)
 
     def output(self) -> str:
         """Return what came from the serial line: Xen's messages and domain 0's, or the plain VM's."""
