@@ -19,10 +19,23 @@ ALLOWED = re.compile(
     r"Unknown kernel command line parameters|hung_task|kfence: initialized|^\s*$",
 )
 
+# A kernel's registers at a fault, with NT (bit 14 of the flags) set.
+NESTED_TASK = re.compile(r"RSP: (?:e02b|0018):[0-9a-f]+\s+EFLAGS: [0-9a-f]{4}[4-7c-f][0-9a-f]{3}\b")
+
 
 def trouble(lines: Iterable[str]) -> list[str]:
     """Return the lines that tell of trouble."""
     return [line for line in lines if TROUBLE.search(line) and not ALLOWED.search(line)]
+
+
+def impossible(lines: Iterable[str]) -> bool:
+    """Tell whether a kernel had flags that no instruction of it makes, and nothing of xway's came before."""
+    for line in lines:
+        if NESTED_TASK.search(line):
+            return True
+        if "[xway]" in line:
+            break
+    return False
 
 
 def gist(text: str, most: int = 40) -> list[str]:

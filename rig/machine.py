@@ -133,6 +133,7 @@ class Machine:
             for number, port in zip(numbers, ports, strict=True)
         }
         self.products: build.Products | None = None
+        self._impossible = False  # a guest's kernel had registers that no program gives it
 
     @property
     def dom0(self) -> Guest:
@@ -163,8 +164,12 @@ class Machine:
         With two CPUs, each a thread, QEMU 7.2 now and then resumes a PVH guest with registers that are
         not the guest's: a triple fault, with or without xway. Linux itself panics and never ends so.
         Or one CPU runs a breakpoint that the other has replaced by an instruction of the kernel already.
-        Or domain 0's kernel, Debian's with nothing of ours in it, crashes.
+        Or domain 0's kernel, Debian's with nothing of ours in it, crashes. Or a PV guest's kernel is
+        found with flags that no instruction of it makes (check_logs looks for them): once NT and DF, in the
+        midst of munmap(), which from there on cleared memory backwards.
         """
+        if self._impossible:
+            return True
         signs = r" Triple fault |\bint3: 0000 \[#"
         if not self.config.plain:
             signs += r"|\bOops: |Hardware Dom0 crashed"
@@ -233,8 +238,10 @@ class Machine:
             try:
                 records = guest.kernel_records()
             except RigError as error:
+                console = self.console(name)
+                self._impossible |= kernellog.impossible(console.splitlines())
                 trouble.append(f"{name}: kernel log cannot be read: {error}")
-                trouble += [f"{name} console: {line}" for line in kernellog.gist(self.console(name))]
+                trouble += [f"{name} console: {line}" for line in kernellog.gist(console)]
                 trouble += [f"xen: {line}" for line in self.examine(name).splitlines()]
                 continue
             last = records[-1][0] if records else -1
@@ -243,6 +250,7 @@ class Machine:
                 first = 0
             seen[name] = last
             lines = [text for number, text in records if number >= first]
+            self._impossible |= kernellog.impossible(lines)
             trouble += [f"{name}: {line}" for line in kernellog.trouble(lines)]
         seen_file.write_text(json.dumps(seen))
         return trouble

@@ -78,7 +78,7 @@ def test_idle_connections_give_their_rings_to_those_in_use(scarce: Ends) -> None
         done = ends.active.run(
             f"sysctl -qw net.ipv4.ip_local_port_range='10000 65000'; ulimit -n 65536;"
             f" python3 /tmp/idle.py {COUNT} {USED} {ends.address}",
-            timeout=600 + COUNT / 5,
+            timeout=240 + COUNT / 5,
         )
         seen = json.loads(done.stdout)
     print(seen)

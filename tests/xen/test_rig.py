@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rig import kernellog
 from rig.client import CommandFailed, CommandTimeout
 from rig.errors import RigError
 from rig.guest import Guest
@@ -106,6 +107,16 @@ def test_trouble_in_a_kernel_log_is_seen(machine: Machine, line: str) -> None:
     machine.guest("g2").run(["sh", "-c", 'echo "$1" >/dev/kmsg', "sh", line])
     assert machine.check_logs() == [f"g2: {line}"]
     assert machine.check_logs() == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "impossible"),
+    [("00010246", False), ("00000282", False), ("00004646", True), ("0001cc87", True)],
+)
+def test_flags_that_no_kernel_has_are_told_from_others(flags: str, impossible: bool) -> None:
+    line = f"RSP: e02b:ffffc900406737c8 EFLAGS: {flags}"
+    assert kernellog.impossible(["RIP: e030:mas_find+0x9/0x140", line]) == impossible
+    assert not kernellog.impossible(["RIP: e030:xway_tx_put+0x9/0x140 [xway]", line])
 
 
 @pytest.mark.allow_log("WARNING: expected")
