@@ -128,8 +128,8 @@ static void bell_dispatch(struct xway_link *link, u32 chan)
 static void bell_run(struct tasklet_struct *t)
 {
 	struct xway_link *link = from_tasklet(link, t, bell_task);
-	struct xway_header *own = link->arena.hdr;
 	const struct xway_header *peer;
+	struct xway_header *own;
 	const u32 *posts;
 	u32 ids[BELL_BATCH], prod, n, i, budget = 8 * BELL_BATCH;
 	enum xway_link_state state;
@@ -148,6 +148,7 @@ static void bell_run(struct tasklet_struct *t)
 	/* It may end before the peer has begun. */
 	if (!peer)
 		goto out;
+	own = link->arena.hdr;
 	posts = link->view.bell;
 	if (state == XWAY_LINK_CONNECTING)
 		queue_work(xway_link_wq, &link->work);

@@ -284,8 +284,12 @@ static void port_close(struct xen_peer *p)
 
 	p->irq = 0;
 	if (irq) {
-		unbind_from_irqhandler(irq, p);
+		/* The tasklet may be about to say that it has seen the event:
+		 * only then may the interrupt go.
+		 */
+		disable_irq(irq);
 		tasklet_kill(&p->link->bell_task);
+		unbind_from_irqhandler(irq, p);
 	}
 	atomic_set(&p->eoi_irq, 0);
 	p->port = 0;
