@@ -10,7 +10,7 @@
 #include "switch.h"
 #include "tx.h"
 
-/* While a channel may come, TCP gets a long send() in pieces of this size. */
+/* While a ring may come, TCP gets a long send() in pieces of this size. */
 #define TCP_PIECE 65536
 
 /* Bytes that may be copied with softirqs off */
@@ -102,14 +102,27 @@ static int tx_wait(struct xway_conn *conn, struct sock *sk, long *timeo)
 	return min(ret, 0);
 }
 
+/* Now or later, if it rests: then by a connection in its place */
+static bool may_have_ring(const struct xway_conn *conn)
+{
+	unsigned long flags = READ_ONCE(conn->flags);
+
+	return !(flags & BIT(XWAY_F_RETURN)) || (flags & BIT(XWAY_F_IDLE));
+}
+
 static bool tx_ended(const struct sock *sk)
 {
 	return sk->sk_err || (sk->sk_shutdown & SEND_SHUTDOWN);
 }
 
-static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
+/*
+ * @held is the connection, with a reference, and in the end the one that has taken
+ * its place during a long send.
+ */
+static int do_sendmsg(struct xway_conn **held, struct sock *sk,
 		      struct msghdr *msg)
 {
+	struct xway_conn *conn = *held;
 	long timeo = sock_sndtimeo(sk, msg->msg_flags & MSG_DONTWAIT);
 	unsigned int flags = msg->msg_flags;
 	enum xway_reason why = tx_refusal_by_flags(sk, msg) ?:
@@ -126,8 +139,7 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 
 		if (!(conn->tx.gen & 1) && !xway_tx_to_ring(conn, sk)) {
 			/* Each would have all of SO_SNDTIMEO. */
-			if (!test_bit(XWAY_F_RETURN, &conn->flags) &&
-			    !(flags & MSG_OOB) &&
+			if (may_have_ring(conn) && !(flags & MSG_OOB) &&
 			    (!timeo || timeo == MAX_SCHEDULE_TIMEOUT))
 				piece = TCP_PIECE;
 			if (copied) {
@@ -147,6 +159,9 @@ static int do_sendmsg(struct xway_conn *conn, struct sock *sk,
 			copied += ret;
 			if (ret < piece)
 				break;
+			if (test_bit(XWAY_F_GONE, &conn->flags))
+				conn = *held = xway_switch_again(conn, sk);
+			xway_conn_want(conn);
 			continue;
 		}
 		if (tx_ended(sk)) {
@@ -300,7 +315,7 @@ int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 		     (msg->msg_flags & MSG_FASTOPEN)))
 		ret = tcp_sendmsg_locked(sk, msg, size);
 	else
-		ret = do_sendmsg(conn, sk, msg);
+		ret = do_sendmsg(&conn, sk, msg);
 	release_sock(sk);
 	xway_conn_want(conn);
 	xway_conn_put(conn);

@@ -32,6 +32,7 @@ from tools import (
     later,
     libc,
     listen,
+    now,
     off_ring,
     outcome,
     pair,
@@ -41,6 +42,7 @@ from tools import (
     queued,
     say,
     to_end,
+    ways,
     with_ipv4,
 )
 
@@ -205,6 +207,22 @@ def partly_bad_memory() -> None:
     a.sendall(b"|")
     a.shutdown(socket.SHUT_WR)
     say(taken in ("EFAULT", 10), to_end(b) == b"0123456789"[: taken if taken == 10 else 0] + b"|")
+
+
+@behaviour
+def one_long_send() -> None:
+    """By either end of a connection that has carried nothing: it gets its ring within the call."""
+    data = pattern(1 << 20) * 40  # TCP keeps up to ten of them, on their way and unread
+    for active in (True, False):
+        listener = listen()
+        a, b = connect(listener), keep(listener.accept()[0])
+        sender, reader = (a, b) if active else (b, a)
+        thread, got = asleep(sender.send, data)
+        say(exactly(reader, len(data)) == data)
+        thread.join()
+        say(got)
+        if now.way == "ring":
+            assert "ring" in ways(b)[::2], ways(b)
 
 
 @behaviour
