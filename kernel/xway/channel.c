@@ -86,6 +86,13 @@ static void chan_unmap(struct xway_conn *conn)
 	conn->peer_ring_pages = 0;
 }
 
+/* The peer's number of the channel, for which nothing is posted yet */
+static void chan_answered(struct xway_conn *conn, const struct xway_ctl *msg)
+{
+	conn->peer_id = msg->from;
+	conn->bell_last = conn->link->bell_prod - XWAY_BELLS - 1;
+}
+
 /* Map the peer's half as a control message describes it. */
 static int chan_map(struct xway_conn *conn, const struct xway_ctl *msg)
 {
@@ -127,8 +134,7 @@ static int chan_map(struct xway_conn *conn, const struct xway_ctl *msg)
 	conn->peer_ring_pages = msg->ring_pages;
 	conn->rx.pages = pages;
 	conn->rx.size = msg->ring_pages * PAGE_SIZE;
-	conn->peer_id = msg->from;
-	conn->bell_last = link->bell_prod - XWAY_BELLS - 1;
+	chan_answered(conn, msg);
 	rcu_assign_pointer(conn->peer,
 			   (const struct xway_chan_shm *)shm +
 			   array_index_nospec(msg->shm_slot,
@@ -231,11 +237,6 @@ static void chan_give_up(struct xway_conn *conn, int err)
 	if (err == -ENOSPC)
 		xway_idle_postpone(conn, true);
 	xway_conn_queue(conn);
-}
-
-static enum xway_reason errno_reason(int err)
-{
-	return err == -ENOSPC || err == -E2BIG ? XWAY_R_LIMIT : XWAY_R_MEMORY;
 }
 
 /* Helper, passive end: ask for a channel. */
@@ -347,6 +348,15 @@ decline:
 	ctl_reply(link, XWAY_CTL_DECLINE, msg->from, why);
 }
 
+/* The peer may show more than we may map and keep: both give it up, for a while. */
+static void accept_later(struct xway_conn *conn)
+{
+	if (!xway_conn_rest(conn, XWAY_R_LIMIT))
+		return;
+	xway_idle_wish(conn->link);
+	xway_chan_flag(conn, XWAY_CHAN_RETURN | XWAY_CHAN_IDLE);
+}
+
 /* Passive end: the peer has made its half. */
 static void ctl_accept(struct xway_conn *conn, const struct xway_ctl *msg)
 {
@@ -370,12 +380,14 @@ static void ctl_accept(struct xway_conn *conn, const struct xway_ctl *msg)
 	WRITE_ONCE(conn->state, XWAY_CONN_OPEN);
 	if (err) {
 		/* The peer may not use the ring before we say OPEN. */
-		conn->peer_id = msg->from;
+		chan_answered(conn, msg);
 		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
 		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
-		if (err != -ECANCELED)
-			xway_conn_return(conn, err == -EPROTO ?
-					 XWAY_R_PROOF : errno_reason(err));
+		if (err == -ENOSPC)
+			accept_later(conn);
+		else if (err != -ECANCELED)
+			xway_conn_return(conn, err == -EPROTO ? XWAY_R_PROOF :
+								XWAY_R_MEMORY);
 		xway_conn_queue(conn);
 		return;
 	}

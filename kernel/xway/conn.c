@@ -230,7 +230,7 @@ struct xway_conn *xway_conn_renew(struct xway_conn *conn, struct sock *sk)
 	fresh->tuple = conn->tuple;
 	memcpy(fresh->isn, conn->isn, sizeof(fresh->isn));
 	xway_size_renew(fresh, conn);
-	xway_idle_begin(fresh);
+	xway_idle_renew(fresh, conn);
 	conn_enlist(fresh);
 	return fresh;
 }

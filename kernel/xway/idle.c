@@ -161,6 +161,34 @@ bool xway_idle_too_early(const struct xway_conn *conn)
 }
 
 /**
+ * xway_idle_renew() - a connection takes the place of one that gave its ring up
+ * @fresh: the new one
+ * @conn: the old one
+ *
+ * One whose peer's ring was too much here asks as seldom as any.
+ */
+void xway_idle_renew(struct xway_conn *fresh, const struct xway_conn *conn)
+{
+	xway_idle_begin(fresh);
+	if (conn->reason == XWAY_R_LIMIT)
+		WRITE_ONCE(fresh->ask_at, jiffies + (idle() << POSTPONED_MAX));
+}
+
+/**
+ * xway_idle_wish() - have an idle connection of a link give up its ring
+ * @link: the link, its mutex held
+ */
+void xway_idle_wish(struct xway_link *link)
+{
+	lockdep_assert_held(&link->lock);
+	if (!link_wants(link))
+		atomic_set(&link->rings_wanted, 0);
+	atomic_inc(&link->rings_wanted);
+	WRITE_ONCE(link->rings_wanted_at, jiffies);
+	schedule_delayed_work(&look, idle() / 2);
+}
+
+/**
  * xway_idle_postpone() - there is no room for a channel: ask again later
  * @conn: connection that has asked and got none, its link's mutex held
  * @here: have idle connections of this link give up rings?
@@ -180,13 +208,8 @@ void xway_idle_postpone(struct xway_conn *conn, bool here)
 					    << n));
 	WRITE_ONCE(conn->postponed, min(n + 1, POSTPONED_MAX));
 	clear_bit(XWAY_F_ASKED, &conn->flags);
-	if (!here)
-		return;
-	if (!link_wants(link))
-		atomic_set(&link->rings_wanted, 0);
-	atomic_inc(&link->rings_wanted);
-	WRITE_ONCE(link->rings_wanted_at, jiffies);
-	schedule_delayed_work(&look, idle() / 2);
+	if (here)
+		xway_idle_wish(link);
 }
 
 int __init xway_idle_init(void)

@@ -17,6 +17,7 @@
 
 #include "channel.h"
 #include "conn.h"
+#include "idle.h"
 #include "link.h"
 #include "peer.h"
 #include "selftest.h"
@@ -832,6 +833,31 @@ static bool rings_limit(void)
 	return true;
 }
 
+/* The end that asked may not keep the peer's ring: neither is refused one for good. */
+static bool rings_limit_asking(void)
+{
+	struct xway_ctl open, msg;
+	atomic_t *charged = &link[P]->debt->rx_pages;
+	u32 few;
+
+	EXPECT(ask(&open) && give(A, &open) && take(A, &msg));
+	EXPECT(msg.type == XWAY_CTL_ACCEPT);
+	few = xway_peer_pages() - msg.ring_pages + 1;
+	atomic_set(charged, few);
+	EXPECT(give(P, &msg) && atomic_read(charged) == few);
+	atomic_set(charged, 0);
+	EXPECT(test_bit(XWAY_F_IDLE, &conn[P]->flags));
+	EXPECT(conn[P]->own->flags == (XWAY_CHAN_RETURN | XWAY_CHAN_IDLE));
+	EXPECT(conn[P]->reason == XWAY_R_LIMIT);
+	/* And it asks as seldom as any. */
+	xway_idle_renew(conn[A], conn[P]);
+	EXPECT(time_after(conn[A]->ask_at, jiffies + 7 * HZ));
+	xway_conn_queue(conn[A]);
+	flush_workqueue(xway_conn_wq);
+	EXPECT(test_bit(XWAY_F_IDLE, &conn[A]->flags));
+	return true;
+}
+
 /* The passive end has not seen the other half yet, and is told that it ends. */
 static bool close_too_early(void)
 {
@@ -1545,6 +1571,7 @@ static const struct {
 	{ "proof_differs", proof_differs, HELD },
 	{ "proof_reflected", proof_reflected, HELD },
 	{ "rings_limit", rings_limit, HELD },
+	{ "rings_limit_asking", rings_limit_asking, HELD },
 	{ "close_too_early", close_too_early, HELD },
 	{ "ctl_lies", ctl_lies, HELD },
 	{ "bells", bells, CHANNEL },

@@ -12,7 +12,7 @@
 
 static int view_map(struct xway_link *link, u32 ref, struct xway_mapping *m)
 {
-	int err = -E2BIG;
+	int err = -ENOSPC;
 
 	/* A peer may show no more than it is shown, and its directories. */
 	if (link->view.mapped < xway_peer_pages() + XWAY_DIRS)
@@ -84,7 +84,7 @@ static struct xway_mapping *view_page(struct xway_link *link, u32 nr)
  * @nr: number of the page, as the peer gave it: any value
  *
  * Return: its address, or an ERR_PTR: -EPROTO for a number or a reference that
- * the peer has not shared, -E2BIG if it shows too much, -ENOMEM.
+ * the peer has not shared, -ENOSPC if it shows too much, -ENOMEM.
  */
 const void *xway_view_get(struct xway_link *link, u32 nr)
 {
