@@ -9,7 +9,10 @@ from tests.traffic import Ends, linked, until
 MIB = 1 << 20
 LIVES = 40
 
-pytestmark = pytest.mark.rig(type="pv", kernel="6.12")
+pytestmark = [
+    pytest.mark.rig(type="pv", kernel="6.12"),
+    pytest.mark.rig(type="pv", kernel="6.1", vcpus=2),  # where what ends a link meets what an event began
+]
 
 # Joins whatever event channel the other domain offers, and signals without end.
 RING = """
