@@ -59,6 +59,14 @@ static enum xway_reason tx_refusal_by_flags(const struct sock *sk,
 	return XWAY_R_NONE;
 }
 
+static void tx_refuse(struct xway_conn *conn, struct sock *sk,
+		      enum xway_reason why)
+{
+	WRITE_ONCE(conn->tx.usable, false);
+	xway_tx_to_tcp(conn, sk);
+	xway_conn_return(conn, why);
+}
+
 static int tx_tcp(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 		  size_t piece)
 {
@@ -129,11 +137,8 @@ static int do_sendmsg(struct xway_conn **held, struct sock *sk,
 			       tx_refusal(conn, sk, msg);
 	int copied = 0, ret;
 
-	if (unlikely(why != XWAY_R_NONE)) {
-		WRITE_ONCE(conn->tx.usable, false);
-		xway_tx_to_tcp(conn, sk);
-		xway_conn_return(conn, why);
-	}
+	if (unlikely(why != XWAY_R_NONE))
+		tx_refuse(conn, sk, why);
 	do {
 		size_t piece = SIZE_MAX;
 
@@ -159,8 +164,12 @@ static int do_sendmsg(struct xway_conn **held, struct sock *sk,
 			copied += ret;
 			if (ret < piece)
 				break;
+			/* While it slept, much may have come to be otherwise. */
 			if (test_bit(XWAY_F_GONE, &conn->flags))
 				conn = *held = xway_switch_again(conn, sk);
+			why = tx_refusal(conn, sk, msg);
+			if (unlikely(why != XWAY_R_NONE))
+				tx_refuse(conn, sk, why);
 			xway_conn_want(conn);
 			continue;
 		}
