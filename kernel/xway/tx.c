@@ -344,6 +344,13 @@ static u32 tx_progress(struct xway_conn *conn, const struct sock *sk)
 	return ret;
 }
 
+/* It would make the sender wait as well, for what it has not delivered. */
+static bool tcp_full(const struct sock *sk)
+{
+	return tcp_sk(sk)->snd_una != tcp_sk(sk)->write_seq &&
+	       sk->sk_wmem_queued >= READ_ONCE(sk->sk_sndbuf);
+}
+
 /**
  * xway_tx_stalled() - does who sends wait for room, and since when in vain?
  * @conn: connection
@@ -366,9 +373,7 @@ bool xway_tx_stalled(struct xway_conn *conn, struct sock *sk,
 		return false;
 	}
 	progress = tx_progress(conn, sk);
-	/* What TCP has not delivered yet it limits itself. */
-	if (!tx->limited || tx->progress != progress ||
-	    tcp_sk(sk)->snd_una != tcp_sk(sk)->write_seq) {
+	if (!tx->limited || tx->progress != progress || tcp_full(sk)) {
 		tx->limited = true;
 		tx->progress = progress;
 		tx->progress_at = jiffies;
