@@ -20,21 +20,24 @@
 #include "switch.h"
 #include "trim.h"
 
-/* Make our half: words and ring. Called with the link's mutex held. */
-static int chan_make(struct xway_conn *conn)
+/*
+ * Make our half: words, and a ring of at most so many pages. Called with the link's
+ * mutex held.
+ */
+static int chan_make(struct xway_conn *conn, u32 most)
 {
 	struct xway_link *link = conn->link;
-	u32 pages, min = xway_size_ring_min(), i;
+	u32 pages, least = min(xway_size_ring_min(), most), i;
 	int err;
 
 	lockdep_assert_held(&link->lock);
 	kfree(conn->tx.pages);	/* of a channel that was declined */
 	conn->tx.pages = NULL;
-	for (pages = xway_size_ring(link); pages > min; pages /= 2)
+	for (pages = min(xway_size_ring(link), most); pages > least; pages /= 2)
 		if (xway_arena_roomy(link, pages, xway_size_keep(pages)) &&
 		    !xway_arena_alloc(link, pages, &conn->ring_page))
 			break;
-	if (pages == min) {
+	if (pages == least) {
 		err = xway_arena_alloc(link, pages, &conn->ring_page);
 		if (err)
 			goto err_none;
@@ -93,6 +96,12 @@ static void chan_answered(struct xway_conn *conn, const struct xway_ctl *msg)
 	conn->bell_last = conn->link->bell_prod - XWAY_BELLS - 1;
 }
 
+static bool valid_ring(const struct xway_ctl *msg)
+{
+	return is_power_of_2(msg->ring_pages) &&
+	       msg->ring_pages <= min(XWAY_RING_PAGES_MAX, xway_peer_pages());
+}
+
 /* Map the peer's half as a control message describes it. */
 static int chan_map(struct xway_conn *conn, const struct xway_ctl *msg)
 {
@@ -103,9 +112,7 @@ static int chan_map(struct xway_conn *conn, const struct xway_ctl *msg)
 	int err;
 
 	lockdep_assert_held(&link->lock);
-	if (!msg->ring_pages || msg->ring_pages > XWAY_RING_PAGES_MAX ||
-	    !is_power_of_2(msg->ring_pages) ||
-	    msg->shm_slot >= XWAY_CHANS_PER_PAGE ||
+	if (!valid_ring(msg) || msg->shm_slot >= XWAY_CHANS_PER_PAGE ||
 	    msg->shm_page < XWAY_PAGES_FIXED ||
 	    msg->ring_page < XWAY_PAGES_FIXED ||
 	    msg->ring_page > XWAY_ARENA_PAGES_MAX)
@@ -250,7 +257,7 @@ void xway_chan_open(struct xway_conn *conn)
 	if (link->state != XWAY_LINK_UP) {
 		err = -ENOTCONN;
 	} else if (chan_begin(conn)) {
-		err = chan_make(conn);
+		err = chan_make(conn, XWAY_RING_PAGES_MAX);
 		if (err) {
 			chan_give_up(conn, err);
 		} else {
@@ -317,7 +324,8 @@ static void ctl_open(struct xway_link *link, const struct xway_ctl *msg)
 	set_bit(XWAY_F_ASKED, &conn->flags);
 	if (!chan_begin(conn))
 		goto put;
-	err = chan_make(conn);
+	/* No larger than the peer's, which is what it has room for. */
+	err = valid_ring(msg) ? chan_make(conn, msg->ring_pages) : -EPROTO;
 	if (!err) {
 		err = chan_map(conn, msg);
 		if (err)
@@ -351,10 +359,10 @@ decline:
 /* The peer may show more than we may map and keep: both give it up, for a while. */
 static void accept_later(struct xway_conn *conn)
 {
-	if (!xway_conn_rest(conn, XWAY_R_LIMIT))
-		return;
-	xway_idle_wish(conn->link);
-	xway_chan_flag(conn, XWAY_CHAN_RETURN | XWAY_CHAN_IDLE);
+	if (xway_conn_rest(conn, XWAY_R_LIMIT))
+		xway_idle_wish(conn->link);
+	if (test_bit(XWAY_F_IDLE, &conn->flags))
+		xway_chan_flag(conn, XWAY_CHAN_RETURN | XWAY_CHAN_IDLE);
 }
 
 /* Passive end: the peer has made its half. */
@@ -372,7 +380,8 @@ static void ctl_accept(struct xway_conn *conn, const struct xway_ctl *msg)
 	if (READ_ONCE(conn->flags) & (BIT(XWAY_F_RETURN) | BIT(XWAY_F_GONE) |
 				      BIT(XWAY_F_BAD)))
 		err = -ECANCELED;
-	else if (xway_conn_mac(conn, true) != msg->mac)
+	else if (xway_conn_mac(conn, true) != msg->mac ||
+		 msg->ring_pages > conn->ring_pages)
 		err = -EPROTO;
 	else
 		err = chan_map(conn, msg);

@@ -858,6 +858,20 @@ static bool rings_limit_asking(void)
 	return true;
 }
 
+/* The end that is asked makes no larger ring than it is shown. */
+static bool rings_alike(void)
+{
+	struct xway_ctl open, msg;
+
+	EXPECT(ask(&open) && open.ring_pages > 2);
+	open.ring_pages = 2;
+	EXPECT(give(A, &open) && take(A, &msg));
+	EXPECT(msg.type == XWAY_CTL_ACCEPT && msg.ring_pages == 2);
+	msg.ring_pages = 2 * conn[P]->ring_pages;
+	EXPECT(give(P, &msg) && !rcu_access_pointer(conn[P]->peer));
+	return true;
+}
+
 /* The passive end has not seen the other half yet, and is told that it ends. */
 static bool close_too_early(void)
 {
@@ -1572,6 +1586,7 @@ static const struct {
 	{ "proof_reflected", proof_reflected, HELD },
 	{ "rings_limit", rings_limit, HELD },
 	{ "rings_limit_asking", rings_limit_asking, HELD },
+	{ "rings_alike", rings_alike, HELD },
 	{ "close_too_early", close_too_early, HELD },
 	{ "ctl_lies", ctl_lies, HELD },
 	{ "bells", bells, CHANNEL },
