@@ -19,8 +19,11 @@ ALLOWED = re.compile(
     r"Unknown kernel command line parameters|hung_task|kfence: initialized|^\s*$",
 )
 
-# A kernel's registers at a fault, with NT (bit 14 of the flags) set.
-NESTED_TASK = re.compile(r"RSP: (?:e02b|0018):[0-9a-f]+\s+EFLAGS: [0-9a-f]{4}[4-7c-f][0-9a-f]{3}\b")
+# A kernel's registers at a fault, in a PV guest or any other
+REGISTERS = re.compile(r"RSP: (?:e02b|0018):[0-9a-f]+\s+EFLAGS: ([0-9a-f]{8})\b")
+
+# Flags that no kernel here ever has: NT, VM, VIF and VIP, and bits that no processor has
+IMPOSSIBLE = 0xFFDAC028
 
 
 def trouble(lines: Iterable[str]) -> list[str]:
@@ -31,7 +34,8 @@ def trouble(lines: Iterable[str]) -> list[str]:
 def impossible(lines: Iterable[str]) -> bool:
     """Tell whether a kernel had flags that no instruction of it makes, and nothing of xway's came before."""
     for line in lines:
-        if NESTED_TASK.search(line):
+        registers = REGISTERS.search(line)
+        if registers and int(registers[1], 16) & IMPOSSIBLE:
             return True
         if "[xway]" in line:
             break

@@ -165,8 +165,8 @@ class Machine:
         not the guest's: a triple fault, with or without xway. Linux itself panics and never ends so.
         Or one CPU runs a breakpoint that the other has replaced by an instruction of the kernel already.
         Or domain 0's kernel, Debian's with nothing of ours in it, crashes. Or a PV guest's kernel is
-        found with flags that no instruction of it makes (check_logs looks for them): once NT and DF, in the
-        midst of munmap(), which from there on cleared memory backwards.
+        found with flags that no instruction of it makes (check_logs looks for them), with or without xway:
+        once NT and DF, in the midst of munmap(), which from there on cleared memory backwards.
         """
         if self._impossible:
             return True
