@@ -4,6 +4,8 @@
  *
  * All functions sleep and are called under the link's mutex.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/nospec.h>
 #include <linux/slab.h>
 
@@ -153,6 +155,7 @@ int xway_view_open(struct xway_link *link, u32 ref, u64 nonce)
 {
 	struct xway_view *v = &link->view;
 	struct xway_mapping *hdr, *bell, *ctl;
+	u32 version;
 	int err;
 
 	lockdep_assert_held(&link->lock);
@@ -161,10 +164,14 @@ int xway_view_open(struct xway_link *link, u32 ref, u64 nonce)
 		return PTR_ERR(hdr);
 	v->hdr = hdr->addr;
 	/* Pairs with xway_arena_create() at the peer. */
+	err = -EPROTO;
 	if (virt_load_acquire(&v->hdr->magic) != XWAY_MAGIC ||
-	    READ_ONCE(v->hdr->version) != XWAY_WIRE_VERSION ||
-	    READ_ONCE(v->hdr->nonce) != nonce) {
-		err = -EPROTO;
+	    READ_ONCE(v->hdr->nonce) != nonce)
+		goto err_close;
+	version = READ_ONCE(v->hdr->version);
+	if (version != XWAY_WIRE_VERSION) {
+		pr_warn_ratelimited("%s: its shared memory has version %u, this module's %u\n",
+				    link->name, version, XWAY_WIRE_VERSION);
 		goto err_close;
 	}
 	bell = view_page(link, XWAY_PAGE_BELL);
