@@ -163,8 +163,8 @@ int xway_view_open(struct xway_link *link, u32 ref, u64 nonce)
 	if (IS_ERR(hdr))
 		return PTR_ERR(hdr);
 	v->hdr = hdr->addr;
-	/* Pairs with xway_arena_create() at the peer. */
 	err = -EPROTO;
+	/* Pairs with xway_arena_create() at the peer. */
 	if (virt_load_acquire(&v->hdr->magic) != XWAY_MAGIC ||
 	    READ_ONCE(v->hdr->nonce) != nonce)
 		goto err_close;
