@@ -96,13 +96,18 @@ static void chan_answered(struct xway_conn *conn, const struct xway_ctl *msg)
 	conn->bell_last = conn->link->bell_prod - XWAY_BELLS - 1;
 }
 
-static bool valid_ring(const struct xway_ctl *msg)
+/* Is it a half of a channel that a control message describes? */
+static bool valid_half(const struct xway_ctl *msg)
 {
 	return is_power_of_2(msg->ring_pages) &&
-	       msg->ring_pages <= min(XWAY_RING_PAGES_MAX, xway_peer_pages());
+	       msg->ring_pages <= min(XWAY_RING_PAGES_MAX, xway_peer_pages()) &&
+	       msg->shm_slot < XWAY_CHANS_PER_PAGE &&
+	       msg->shm_page >= XWAY_PAGES_FIXED &&
+	       msg->ring_page >= XWAY_PAGES_FIXED &&
+	       msg->ring_page <= XWAY_ARENA_PAGES_MAX;
 }
 
-/* Map the peer's half as a control message describes it. */
+/* Map the peer's half, a valid one. */
 static int chan_map(struct xway_conn *conn, const struct xway_ctl *msg)
 {
 	struct xway_link *link = conn->link;
@@ -112,11 +117,6 @@ static int chan_map(struct xway_conn *conn, const struct xway_ctl *msg)
 	int err;
 
 	lockdep_assert_held(&link->lock);
-	if (!valid_ring(msg) || msg->shm_slot >= XWAY_CHANS_PER_PAGE ||
-	    msg->shm_page < XWAY_PAGES_FIXED ||
-	    msg->ring_page < XWAY_PAGES_FIXED ||
-	    msg->ring_page > XWAY_ARENA_PAGES_MAX)
-		return -EPROTO;
 	shm = xway_view_get(link, msg->shm_page);
 	if (IS_ERR(shm))
 		return PTR_ERR(shm);
@@ -325,7 +325,7 @@ static void ctl_open(struct xway_link *link, const struct xway_ctl *msg)
 	if (!chan_begin(conn))
 		goto put;
 	/* No larger than the peer's, which is what it has room for. */
-	err = valid_ring(msg) ? chan_make(conn, msg->ring_pages) : -EPROTO;
+	err = valid_half(msg) ? chan_make(conn, msg->ring_pages) : -EPROTO;
 	if (!err) {
 		err = chan_map(conn, msg);
 		if (err)
@@ -380,7 +380,7 @@ static void ctl_accept(struct xway_conn *conn, const struct xway_ctl *msg)
 	if (READ_ONCE(conn->flags) & (BIT(XWAY_F_RETURN) | BIT(XWAY_F_GONE) |
 				      BIT(XWAY_F_BAD)))
 		err = -ECANCELED;
-	else if (xway_conn_mac(conn, true) != msg->mac ||
+	else if (xway_conn_mac(conn, true) != msg->mac || !valid_half(msg) ||
 		 msg->ring_pages > conn->ring_pages)
 		err = -EPROTO;
 	else
