@@ -23,8 +23,8 @@ COUNTING = {"clock": "instructions", "plugin": f"{plugin.MADE},control={CONTROL}
 LIMITS = {
     ("stream", 1): {
         "instructions_xway": 138,
-        "copies": 2.8,
-        "locked": 2.4,
+        "copies": 2.6,
+        "locked": 2.2,
         "locked_xway": 1.1,
         "objects": 0.02,
         "pages": 0.02,
