@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The co-residency table: which addresses belong to a peer on this machine.
+ *
+ * Looked at once for each connection. A whole address is found by hash; the
+ * few prefixes (of the transport "local") are tried one by one.
+ */
+#include <linux/jhash.h>
+#include <linux/mutex.h>
+#include <linux/rculist.h>
+#include <linux/rhashtable.h>
+#include <linux/slab.h>
+#include <linux/socket.h>
+
+#include "link.h"
+#include "addr.h"
+
+struct entry {
+	struct rhash_head hash;
+	struct list_head node;
+	struct entry *dead;
+	struct xway_addr key;
+	struct xway_link *link[2];	/* passive, active */
+};
+
+static const struct rhashtable_params params = {
+	.key_len = sizeof(struct xway_addr),
+	.key_offset = offsetof(struct entry, key),
+	.head_offset = offsetof(struct entry, hash),
+	.automatic_shrinking = true,
+};
+
+static struct rhashtable table;
+static LIST_HEAD(entries);	/* all, for walks */
+static DEFINE_MUTEX(lock);
+static unsigned int count, prefixes;
+
+static u16 full(u16 family)
+{
+	return family == AF_INET ? 32 : 128;
+}
+
+bool xway_addr_any(void)
+{
+	return READ_ONCE(count);
+}
+
+static bool prefix_match(const struct xway_addr *p, const __be32 *addr)
+{
+	u16 bits = p->prefix;
+	int i;
+
+	for (i = 0; bits; i++, bits -= min_t(u16, bits, 32)) {
+		u32 mask = ~0U << (32 - min_t(u16, bits, 32));
+
+		if ((p->addr[i] ^ addr[i]) & htonl(mask))
+			return false;
+	}
+	return true;
+}
+
+/**
+ * xway_addr_find() - the link to the peer that has an address
+ * @family: AF_INET or AF_INET6
+ * @addr: one or four words
+ * @active: is it for the end that connects?
+ *
+ * Of several prefixes the longest counts.
+ *
+ * Context: RCU read-side section, which the result needs too.
+ */
+struct xway_link *xway_addr_find(u16 family, const __be32 *addr, bool active)
+{
+	struct xway_addr key = { .family = family, .prefix = full(family) };
+	struct entry *found, *e;
+
+	memcpy(key.addr, addr, full(family) / 8);
+	found = rhashtable_lookup(&table, &key, params);
+	if (!found && READ_ONCE(prefixes))
+		list_for_each_entry_rcu(e, &entries, node)
+			if (e->key.family == family &&
+			    e->key.prefix != full(family) &&
+			    prefix_match(&e->key, key.addr) &&
+			    (!found || found->key.prefix < e->key.prefix))
+				found = e;
+	return found ? READ_ONCE(found->link[active]) : NULL;
+}
+
+/**
+ * xway_addr_add() - an address belongs to a peer
+ * @addr: address or prefix, bits beyond the prefix are 0
+ * @active: link for connections made here
+ * @passive: link for connections accepted here; the same but for "local"
+ *
+ * Return: 0, -EEXIST if a peer has it already, -ENOMEM. Sleeps.
+ */
+int xway_addr_add(const struct xway_addr *addr, struct xway_link *active,
+		  struct xway_link *passive)
+{
+	struct entry *e = kzalloc(sizeof(*e), GFP_KERNEL);
+	int err;
+
+	if (!e)
+		return -ENOMEM;
+	e->key = *addr;
+	e->link[0] = xway_link_get(passive);
+	e->link[1] = xway_link_get(active);
+	mutex_lock(&lock);
+	err = rhashtable_lookup_insert_fast(&table, &e->hash, params);
+	if (!err) {
+		list_add_tail_rcu(&e->node, &entries);
+		if (addr->prefix != full(addr->family))
+			prefixes++;
+		WRITE_ONCE(count, count + 1);
+	}
+	mutex_unlock(&lock);
+	if (err) {
+		xway_link_put(passive);
+		xway_link_put(active);
+		kfree(e);
+	}
+	return err;
+}
+
+static void entry_free(struct entry *e)
+{
+	xway_link_put(e->link[0]);
+	xway_link_put(e->link[1]);
+	kfree(e);
+}
+
+static void entry_unlink(struct entry *e)
+{
+	rhashtable_remove_fast(&table, &e->hash, params);
+	list_del_rcu(&e->node);
+	if (e->key.prefix != full(e->key.family))
+		prefixes--;
+	WRITE_ONCE(count, count - 1);
+}
+
+/* Return: 0 or -ENOENT. Sleeps. */
+int xway_addr_del(const struct xway_addr *addr)
+{
+	struct entry *e;
+
+	mutex_lock(&lock);
+	e = rhashtable_lookup_fast(&table, addr, params);
+	if (e)
+		entry_unlink(e);
+	mutex_unlock(&lock);
+	if (!e)
+		return -ENOENT;
+	synchronize_rcu();
+	entry_free(e);
+	return 0;
+}
+
+/* Forget all addresses of a link; afterwards nobody finds it. Sleeps. */
+void xway_addr_del_link(struct xway_link *link)
+{
+	struct entry *e, *next;
+	struct entry *dead = NULL;
+
+	mutex_lock(&lock);
+	list_for_each_entry_safe(e, next, &entries, node) {
+		if (e->link[0] != link && e->link[1] != link)
+			continue;
+		entry_unlink(e);
+		e->dead = dead;
+		dead = e;
+	}
+	mutex_unlock(&lock);
+	if (!dead)
+		return;
+	synchronize_rcu();
+	while ((e = dead)) {
+		dead = e->dead;
+		entry_free(e);
+	}
+}
+
+/* Call @fn for each address of @link until it returns non-zero. Sleeps. */
+int xway_addr_each(struct xway_link *link,
+		   int (*fn)(const struct xway_addr *addr, void *arg),
+		   void *arg)
+{
+	struct entry *e;
+	int ret = 0;
+
+	mutex_lock(&lock);
+	list_for_each_entry(e, &entries, node)
+		if (e->link[0] == link || e->link[1] == link) {
+			ret = fn(&e->key, arg);
+			if (ret)
+				break;
+		}
+	mutex_unlock(&lock);
+	return ret;
+}
+
+int __init xway_addr_init(void)
+{
+	return rhashtable_init(&table, &params);
+}
+
+void xway_addr_exit(void)
+{
+	rhashtable_destroy(&table);
+}

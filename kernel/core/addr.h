@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _XWAY_ADDR_H
+#define _XWAY_ADDR_H
+
+#include <linux/rhashtable-types.h>
+#include <linux/types.h>
+
+struct xway_link;
+
+/**
+ * struct xway_addr - an address, or all of a prefix; IPv4-mapped are IPv4
+ * @family: AF_INET or AF_INET6
+ * @prefix: length in bits
+ */
+struct xway_addr {
+	u16 family;
+	u16 prefix;
+	__be32 addr[4];
+};
+
+int xway_addr_add(const struct xway_addr *addr, struct xway_link *active,
+		  struct xway_link *passive);
+int xway_addr_del(const struct xway_addr *addr);
+void xway_addr_del_link(struct xway_link *link);
+struct xway_link *xway_addr_find(u16 family, const __be32 *addr, bool active);
+int xway_addr_each(struct xway_link *link,
+		   int (*fn)(const struct xway_addr *addr, void *arg),
+		   void *arg);
+bool xway_addr_any(void);
+
+int xway_addr_init(void);
+void xway_addr_exit(void);
+
+#endif /* _XWAY_ADDR_H */

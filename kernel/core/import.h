@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _XWAY_IMPORT_H
+#define _XWAY_IMPORT_H
+
+#include <linux/xarray.h>
+
+#include "transport.h"
+#include "wire.h"
+
+struct xway_link;
+
+/**
+ * struct xway_import - the peer's arena as it is mapped here
+ * @hdr: its first page
+ * @bell: its bell page
+ * @ctl: its control page
+ * @maps: the mapped pages by number, struct xway_mapping
+ * @mapped: how many those are
+ */
+struct xway_import {
+	const struct xway_header *hdr;
+	const u32 *bell;
+	const struct xway_ctl *ctl;
+	struct xarray maps;
+	struct xway_mapping dir[XWAY_DIRS];
+	u32 mapped;
+};
+
+int xway_import_open(struct xway_link *link, u32 ref, u64 nonce);
+const void *xway_import_get(struct xway_link *link, u32 nr);
+void xway_import_put(struct xway_link *link, u32 first, u32 pages);
+bool xway_import_unmap(struct xway_link *link, u32 first, u32 pages);
+void xway_import_close(struct xway_link *link);
+
+#endif /* _XWAY_IMPORT_H */

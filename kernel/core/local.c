@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Transport "local": the network namespaces of one kernel, or a kernel with
+ * itself. Two links, each the other's peer: one for the ends that connect, one
+ * for the ends that accept. It runs everything but the hypervisor's part.
+ */
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+
+#include "link.h"
+#include "local.h"
+#include "addr.h"
+
+static struct xway_link *ends[2];	/* passive, active */
+static DEFINE_MUTEX(lock);		/* ends coming up and going down */
+static bool running;
+
+static struct xway_link *other(const struct xway_link *link)
+{
+	return link == ends[0] ? ends[1] : ends[0];
+}
+
+static int local_share(struct xway_link *link, struct page *page, u32 *ref)
+{
+	*ref = page_to_pfn(page);
+	return 0;
+}
+
+static int local_unshare(struct xway_link *link, struct page *page, u32 ref)
+{
+	/* The peer's mappings are references on the page. */
+	return page_count(page) > 1 ? -EBUSY : 0;
+}
+
+static void local_abandon(struct xway_link *link, struct page *page, u32 ref)
+{
+	__free_page(page);
+}
+
+static int local_map(struct xway_link *link, u32 ref, struct xway_mapping *m)
+{
+	m->page = pfn_to_page(ref);
+	get_page(m->page);
+	m->addr = page_address(m->page);
+	m->handle = 0;
+	return 0;
+}
+
+static void local_unmap(struct xway_link *link, struct xway_mapping *m)
+{
+	put_page(m->page);
+}
+
+static void local_notify(struct xway_link *link)
+{
+	tasklet_schedule(&other(link)->bell_task);
+}
+
+static void local_seen(struct xway_link *link, bool idle)
+{
+}
+
+static void local_lost(struct xway_link *link)
+{
+	/* The other end is this module's own, which ends both. */
+}
+
+static const struct xway_transport transport = {
+	.name = "local",
+	.share = local_share,
+	.unshare = local_unshare,
+	.abandon = local_abandon,
+	.map = local_map,
+	.unmap = local_unmap,
+	.notify = local_notify,
+	.seen = local_seen,
+	.lost = local_lost,
+};
+
+static int bring_up(void)
+{
+	/* As for link_work() */
+	unsigned int noio = memalloc_noio_save();
+	int i, err = 0;
+
+	for (i = 0; i < 2 && !err; i++) {
+		mutex_lock(&ends[i]->lock);
+		err = xway_link_prepare(ends[i]);
+		mutex_unlock(&ends[i]->lock);
+	}
+	for (i = 0; i < 2 && !err; i++) {
+		struct xway_link *peer = other(ends[i]);
+
+		mutex_lock(&ends[i]->lock);
+		err = xway_link_map(ends[i], peer->arena.slot[0].ref,
+				    peer->nonce);
+		mutex_unlock(&ends[i]->lock);
+	}
+	if (!err) {
+		mutex_lock(&ends[0]->lock);
+		xway_link_check_up(ends[0]);
+		mutex_unlock(&ends[0]->lock);
+	}
+	memalloc_noio_restore(noio);
+	return err;
+}
+
+static void bring_down(void)
+{
+	/* The ends return their connections to each other, so both at once. */
+	xway_link_down(ends[1], false);
+	xway_link_down(ends[0], false);
+}
+
+/**
+ * xway_local_add() - addresses of this kernel count as co-resident
+ * @addr: prefix
+ *
+ * Return: 0, -EEXIST, -ENOMEM, -ENOSPC.
+ */
+int xway_local_add(const struct xway_addr *addr)
+{
+	int err = 0;
+
+	mutex_lock(&lock);
+	if (!running) {
+		err = bring_up();
+		if (err)
+			bring_down();
+		else
+			running = true;
+	}
+	if (!err)
+		err = xway_addr_add(addr, ends[1], ends[0]);
+	mutex_unlock(&lock);
+	return err;
+}
+
+int xway_local_del(const struct xway_addr *addr)
+{
+	return xway_addr_del(addr);
+}
+
+int __init xway_local_init(void)
+{
+	ends[0] = xway_link_create(&transport, NULL, "local:passive",
+				   "local:passive");
+	ends[1] = xway_link_create(&transport, NULL, "local:active",
+				   "local:active");
+	if (ends[0] && ends[1])
+		return 0;
+	xway_local_exit();
+	return -ENOMEM;
+}
+
+/* No connection finds the links any more, and they end. */
+void xway_local_stop(void)
+{
+	xway_addr_del_link(ends[0]);
+	mutex_lock(&lock);
+	if (running)
+		bring_down();
+	running = false;
+	mutex_unlock(&lock);
+}
+
+void xway_local_exit(void)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		if (ends[i])
+			xway_link_destroy(ends[i]);
+}

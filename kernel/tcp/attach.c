@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The switch: notices connections and takes or gives back their sockets.
+ *
+ * A probe on the tracepoint sock:inet_sock_set_state runs with the socket
+ * locked and before the new state is stored, so nobody can be inside TCP's own
+ * sendmsg or recvmsg of a connection that it attaches to: at SYN_SENT who calls
+ * TCP waits for the lock at most, and then we keep away; and a child that is just
+ * established has no struct socket, so no user.
+ *
+ * This file is the only writer of sk_prot, sock->ops and the ULP slot.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/tcp.h>
+#include <linux/tracepoint.h>
+#include <net/ipv6.h>
+#include <net/tcp.h>
+
+#include "compat.h"
+#include "conn.h"
+#include "link.h"
+#include "addr.h"
+#include "proto.h"
+#include "attach.h"
+#include "trace.h"
+
+static bool attach_on = true;
+static struct tracepoint *set_state_tp;
+
+bool xway_attach_is_on(void)
+{
+	return READ_ONCE(attach_on);
+}
+
+static void ulp_release(struct sock *sk);
+
+/*
+ * Not registered: users cannot name it, and it only marks who owns the socket.
+ * No owner: every connection holds the module itself.
+ */
+struct tcp_ulp_ops xway_ulp = {
+	.name = "xway",
+	.release = ulp_release,
+};
+
+/* The same with a reference, or NULL. Any context. */
+struct xway_conn *xway_attached(const struct sock *sk)
+{
+	struct xway_conn *conn;
+
+	rcu_read_lock();
+	/* One that ends has left the slot, to another or to nobody. */
+	do
+		conn = xway_attached_rcu(sk);
+	while (conn && !refcount_inc_not_zero(&conn->ref));
+	rcu_read_unlock();
+	return conn;
+}
+
+/**
+ * xway_attached_again() - the connection in whose place another may be by now
+ * @conn: a connection of the socket, with a reference, that is gone
+ * @sk: the socket
+ *
+ * Return: what the socket has now, with the reference instead of that on @conn;
+ * @conn itself if it has none.
+ */
+struct xway_conn *xway_attached_again(struct xway_conn *conn,
+				    const struct sock *sk)
+{
+	struct xway_conn *fresh = xway_attached(sk);
+
+	if (!fresh)
+		return conn;
+	xway_conn_put(conn);
+	return fresh;
+}
+
+static u16 remote(const struct sock *sk, __be32 *addr)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6 &&
+	    !ipv6_addr_v4mapped(&sk->sk_v6_daddr)) {
+		memcpy(addr, &sk->sk_v6_daddr, 16);
+		return AF_INET6;
+	}
+#endif
+	memset(addr, 0, 16);
+	addr[0] = sk->sk_daddr;
+	return AF_INET;
+}
+
+/**
+ * xway_attach_tuple() - name a connection as its active end does
+ * @sk: its socket, locked, established
+ * @active: is @sk the active end?
+ * @tuple: the result
+ */
+void xway_attach_tuple(const struct sock *sk, bool active,
+		       struct xway_tuple *tuple)
+{
+	__be32 *far = active ? tuple->daddr : tuple->saddr;
+	__be32 *near = active ? tuple->saddr : tuple->daddr;
+	__be16 own = inet_sk(sk)->inet_sport, other = inet_sk(sk)->inet_dport;
+
+	memset(tuple, 0, sizeof(*tuple));
+	tuple->family = remote(sk, far);
+#if IS_ENABLED(CONFIG_IPV6)
+	if (tuple->family == AF_INET6)
+		memcpy(near, &sk->sk_v6_rcv_saddr, 16);
+	else
+#endif
+		near[0] = sk->sk_rcv_saddr;
+	tuple->sport = active ? own : other;
+	tuple->dport = active ? other : own;
+}
+
+/* Of a socket whose upper-layer slot is empty, or ours. */
+static enum xway_reason unfit(const struct sock *sk)
+{
+	if (sk->sk_user_data)
+		return XWAY_R_BUSY;
+	if (tcp_sk(sk)->fastopen_req || rcu_access_pointer(tcp_sk(sk)->fastopen_rsk))
+		return XWAY_R_FASTOPEN;
+	if (tcp_sk(sk)->repair)
+		return XWAY_R_REPAIR;
+	if (sk->sk_kern_sock)
+		return XWAY_R_KERNEL;
+	if (rcu_access_pointer(sk->sk_filter))
+		return XWAY_R_FILTER;
+	if (READ_ONCE(sk->sk_rcvlowat) > 1 || READ_ONCE(sk->sk_peek_off) >= 0 ||
+	    READ_ONCE(sk->sk_max_pacing_rate) != ~0UL)
+		return XWAY_R_OPTION;
+	return XWAY_R_NONE;
+}
+
+static enum xway_reason refusal(struct sock *sk)
+{
+	/* A reader that waits for connect() to unlock would sleep in TCP's
+	 * recvmsg() while its bytes come into the ring.
+	 */
+	if (waitqueue_active(&sk->sk_lock.wq))
+		return XWAY_R_BUSY;
+	return inet_csk(sk)->icsk_ulp_ops ? XWAY_R_BUSY : unfit(sk);
+}
+
+/* Plain stores: sock_replace_proto() would also take io_uring's zero-copy. */
+static void attach(struct sock *sk, bool active)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	struct proto *base = READ_ONCE(sk->sk_prot);
+	struct xway_link *link;
+	enum xway_reason why;
+	struct xway_conn *conn = NULL;
+	__be32 addr[4];
+	u16 family;
+
+	if (!xway_proto_is_base(base) || !xway_attach_is_on())
+		return;
+	rcu_read_lock();
+	family = remote(sk, addr);
+	link = xway_addr_find(family, addr, active);
+	if (!link)
+		goto out;
+	why = READ_ONCE(link->state) == XWAY_LINK_UP ? refusal(sk) :
+						      XWAY_R_LINK;
+	if (why == XWAY_R_NONE) {
+		conn = xway_conn_create(sk, link, active);
+		if (!conn)
+			why = XWAY_R_MEMORY;
+	}
+	if (!conn) {
+		atomic64_inc(&xway_reasons[why]);
+		goto out;
+	}
+	conn->base_prot = base;
+	WRITE_ONCE(*(void *__force *)&icsk->icsk_ulp_data, conn);
+	smp_wmb();	/* pairs with xway_attached_rcu() */
+	WRITE_ONCE(icsk->icsk_ulp_ops, &xway_ulp);
+	WRITE_ONCE(sk->sk_prot, xway_proto_of(sk));
+	if (sk->sk_socket)
+		xway_proto_take_ops(sk);
+	xway_count(ATTACHED);
+	trace_xway_attach(conn, active);
+out:
+	rcu_read_unlock();
+}
+
+/*
+ * For TCP_INFO. Not bytes_acked: TCP judges old acknowledgements by it. No
+ * connection goes back with bytes in its ring.
+ */
+static void account(const struct xway_conn *conn, struct sock *sk)
+{
+	tcp_sk(sk)->bytes_sent += conn->tx.ring_bytes;
+	tcp_sk(sk)->bytes_received += conn->rx.ring_bytes;
+}
+
+/**
+ * xway_detach() - give a socket back
+ * @conn: its connection
+ * @sk: the socket, locked (by its owner or by bh_lock_sock)
+ *
+ * Calls that are inside keep @conn by their own references and find out.
+ * Drops the socket's reference on @conn: the caller must hold another, or RCU.
+ */
+void xway_detach(struct xway_conn *conn, struct sock *sk)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	bool mine;
+
+	sock_owned_by_me(sk);
+	spin_lock_bh(&conn->lock);
+	mine = conn->sk == sk;
+	if (mine)
+		conn->sk = NULL;
+	spin_unlock_bh(&conn->lock);
+	if (!mine)
+		return;
+	WRITE_ONCE(sk->sk_prot, conn->base_prot);
+	if (sk->sk_socket)
+		xway_proto_give_ops(sk);
+	account(conn, sk);
+	WRITE_ONCE(icsk->icsk_ulp_ops, NULL);
+	smp_wmb();	/* pairs with xway_attached_rcu() */
+	WRITE_ONCE(icsk->icsk_ulp_data, NULL);
+	xway_conn_unlist(conn);
+	trace_xway_detach(conn, xway_reason_names[conn->reason]);
+	xway_conn_closed(conn);
+	/* Who finds itself awake must find it gone. */
+	if (!sock_flag(sk, SOCK_DEAD) && sk->sk_socket) {
+		wake_up_interruptible_all(sk_sleep(sk));
+		if (!test_bit(XWAY_F_CLOSED, &conn->flags)) {
+			xway_count(DETACHED);
+			if (!skb_queue_empty(&sk->sk_receive_queue))
+				xway_conn_tell_taker(conn, sk);
+		}
+	}
+	xway_conn_put(conn);
+}
+
+/* May a fresh connection take the place of this one? */
+static bool renewable(const struct xway_conn *conn, struct sock *sk)
+{
+	return test_bit(XWAY_F_PARK, &conn->flags) && conn->sk == sk &&
+	       !test_bit(XWAY_F_SHUT, &conn->flags) &&
+	       ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
+				       TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) &&
+	       sk->sk_socket && xway_attach_is_on() &&
+	       READ_ONCE(conn->link->state) == XWAY_LINK_UP &&
+	       !xway_conn_taken(conn, sk) && unfit(sk) == XWAY_R_NONE;
+}
+
+/* Only the socket's lock keeps the two apart: calls inside find the old GONE. */
+static void hand_over(struct xway_conn *conn, struct xway_conn *fresh,
+		      struct sock *sk)
+{
+	spin_lock_bh(&conn->lock);
+	conn->sk = NULL;
+	spin_unlock_bh(&conn->lock);
+	account(conn, sk);
+	/* What it points to before it; the owner stays the same. */
+	smp_store_release((void *__force *)&inet_csk(sk)->icsk_ulp_data, fresh);
+	xway_conn_unlist(conn);
+	xway_conn_closed(conn);
+	wake_up_interruptible_all(sk_sleep(sk));
+	xway_conn_put(conn);
+}
+
+/**
+ * xway_detach_or_park() - a connection is back on TCP: give its socket back
+ * @conn: its connection
+ * @sk: the socket, locked by its owner
+ *
+ * Or keep it held, if the connection only rests: with bytes of the ring unread as
+ * it is, until rx_finish() asks again, for they come on top of what TCP may keep
+ * unread. As for xway_detach() the caller holds a reference on @conn.
+ *
+ * Return: false if it only rests, and there is no memory for that: ask again.
+ */
+bool xway_detach_or_park(struct xway_conn *conn, struct sock *sk)
+{
+	struct xway_conn *fresh = NULL;
+	bool renew;
+
+	/* `xway off`, and a link's end, wait for this before they look who
+	 * there is.
+	 */
+	rcu_read_lock();
+	renew = renewable(conn, sk);
+	if (renew && xway_rx_requeued(conn, sk)) {
+		rcu_read_unlock();
+		return true;
+	}
+	if (renew)
+		fresh = xway_conn_renew(conn, sk);
+	rcu_read_unlock();
+	if (fresh)
+		hand_over(conn, fresh, sk);
+	else if (!renew)
+		xway_detach(conn, sk);
+	return fresh || !renew;
+}
+
+/* The core frees a socket that is still ours: let go of it. */
+static void ulp_release(struct sock *sk)
+{
+	struct xway_conn *conn = xway_attached(sk);
+
+	if (!conn)
+		return;
+	xway_detach(conn, sk);
+	xway_conn_put(conn);
+	/* tcp_cleanup_ulp() looks at its owner once more and then clears it. */
+	WRITE_ONCE(inet_csk(sk)->icsk_ulp_ops, &xway_ulp);
+}
+
+static void state_changed(struct sock *sk, int old, int new)
+{
+	struct xway_conn *conn;
+
+	if (new == TCP_SYN_SENT) {
+		if (xway_addr_any())
+			attach(sk, true);
+		return;
+	}
+	/* A fast-open child in use is in TCP's own calls already. */
+	if (new == TCP_ESTABLISHED && old == TCP_SYN_RECV && !sk->sk_socket &&
+	    xway_addr_any())
+		attach(sk, false);
+	conn = xway_attached(sk);
+	if (!conn)
+		return;
+	if (new == TCP_ESTABLISHED) {
+		xway_conn_established(conn, sk);
+	} else {	/* it failed, or the peer called connect(), too */
+		if (new == TCP_SYN_RECV)
+			atomic64_inc(&xway_reasons[XWAY_R_SIMULTANEOUS]);
+		xway_detach(conn, sk);
+	}
+	xway_conn_put(conn);
+}
+
+static void probe(void *data, const struct sock *sk, const int old,
+		  const int new)
+{
+	if (sk->sk_protocol != IPPROTO_TCP || sk->sk_type != SOCK_STREAM ||
+	    (new != TCP_SYN_SENT && old != TCP_SYN_SENT &&
+	     old != TCP_SYN_RECV))
+		return;
+	if (sk->sk_state == TCP_NEW_SYN_RECV || !sk_fullsock(sk))
+		return;
+	state_changed((struct sock *)sk, old, new);
+}
+
+/**
+ * xway_attach_set() - new connections: take them or not
+ * @on: false also returns the open ones to TCP
+ */
+void xway_attach_set(bool on)
+{
+	WRITE_ONCE(attach_on, on);
+	if (!on) {
+		/* An attach that did not see this is in the list after this. */
+		synchronize_rcu();
+		xway_conn_fallback_all(XWAY_R_OFF);
+	}
+}
+
+static void find_tp(struct tracepoint *tp, void *priv)
+{
+	if (!strcmp(tp->name, "inet_sock_set_state"))
+		set_state_tp = tp;
+}
+
+int __init xway_attach_init(void)
+{
+	for_each_kernel_tracepoint(find_tp, NULL);
+	if (!set_state_tp) {
+		pr_err("this kernel has no tracepoint inet_sock_set_state\n");
+		return -EOPNOTSUPP;
+	}
+	return tracepoint_probe_register(set_state_tp, probe, NULL);
+}
+
+void xway_attach_exit(void)
+{
+	tracepoint_probe_unregister(set_state_tp, probe, NULL);
+	tracepoint_synchronize_unregister();
+}

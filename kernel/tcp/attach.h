@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _XWAY_ATTACH_H
+#define _XWAY_ATTACH_H
+
+#include <net/tcp.h>
+
+struct xway_conn;
+struct xway_tuple;
+
+int xway_attach_init(void);
+void xway_attach_exit(void);
+void xway_attach_set(bool on);
+bool xway_attach_is_on(void);
+void xway_detach(struct xway_conn *conn, struct sock *sk);
+bool xway_detach_or_park(struct xway_conn *conn, struct sock *sk);
+void xway_attach_tuple(const struct sock *sk, bool active,
+		       struct xway_tuple *tuple);
+struct xway_conn *xway_attached(const struct sock *sk);
+struct xway_conn *xway_attached_again(struct xway_conn *conn,
+				    const struct sock *sk);
+
+extern struct tcp_ulp_ops xway_ulp;
+
+/**
+ * xway_attached_rcu() - the connection of a socket
+ * @sk: a socket, or one that was ours a moment ago
+ *
+ * Context: RCU read-side section, in which the result stays valid; or the
+ * socket's lock.
+ */
+static inline struct xway_conn *
+xway_attached_rcu(const struct sock *sk)
+{
+	const struct inet_connection_sock *icsk = inet_csk(sk);
+	struct xway_conn *conn =
+		READ_ONCE(*(void *__force *)&icsk->icsk_ulp_data);
+
+	/* Data before owner: a new owner's data is never taken for ours,
+	 * because the slot is emptied owner first.
+	 */
+	smp_rmb();
+	return READ_ONCE(icsk->icsk_ulp_ops) == &xway_ulp ? conn : NULL;
+}
+
+#endif /* _XWAY_ATTACH_H */

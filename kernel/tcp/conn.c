@@ -1,0 +1,857 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Connections: their life, and the work item that is helper and cleaner of each.
+ *
+ * References on a connection: the socket (until detach), the link's channel
+ * table (until the channel ends), each queued work, each call inside. The
+ * connection holds its link and the module.
+ */
+#include <linux/delay.h>
+#include <linux/jhash.h>
+#include <linux/sched/mm.h>
+#include <linux/siphash.h>
+#include <linux/slab.h>
+#include <net/tcp.h>
+
+#include "handshake.h"
+#include "conn.h"
+#include "evict.h"
+#include "link.h"
+#include "proto.h"
+#include "ringsize.h"
+#include "attach.h"
+#include "trace.h"
+
+/* I/O calls or bytes after which a connection is worth a channel */
+#define WORTH_OPS 4
+#define WORTH_BYTES 32768
+
+/* Jiffies after which a return that could not end is tried again, at first and at
+ * most: a peer can name bytes of TCP that never come
+ */
+#define RETRY (HZ / 10)
+#define RETRY_MAX (3 * HZ)
+
+/* Jiffies for what is under way when the peer has ended the link */
+#define CLOSED HZ
+
+/* So long does a full ring wait for a reader: TCP keeps more, unread, than it */
+#define STALL HZ
+
+#define CONN_HASH_BITS 12
+
+LIST_HEAD(xway_conns);
+DEFINE_SPINLOCK(xway_conns_lock);
+seqcount_spinlock_t xway_conns_seq = SEQCNT_SPINLOCK_ZERO(xway_conns_seq,
+							 &xway_conns_lock);
+static struct hlist_head hash_table[1 << CONN_HASH_BITS];
+static struct kmem_cache *conn_cache;
+struct workqueue_struct *xway_conn_wq;
+static atomic_t conn_count = ATOMIC_INIT(0);
+
+static void conn_work(struct work_struct *work);
+
+u32 xway_conn_count(void)
+{
+	return atomic_read(&conn_count);
+}
+
+const char *xway_conn_state_name(const struct xway_conn *conn)
+{
+	if (test_bit(XWAY_F_DETACHED, &conn->flags))
+		return "draining";
+	if (READ_ONCE(conn->rx.spilled))
+		return "spilled";
+	if (test_bit(XWAY_F_FALLBACK, &conn->flags))
+		return "returning";
+	switch (READ_ONCE(conn->state)) {
+	case XWAY_CONN_TCP:
+		return "tcp";
+	case XWAY_CONN_OPENING:
+		return "opening";
+	default:
+		return "open";
+	}
+}
+
+static u32 tuple_hash(const struct xway_tuple *t)
+{
+	return jhash2((const u32 *)t->saddr, 8,
+		      (__force u32)t->sport << 16 ^ (__force u32)t->dport) >>
+	       (32 - CONN_HASH_BITS);
+}
+
+static bool tuple_equal(const struct xway_tuple *a, const struct xway_tuple *b)
+{
+	return a->family == b->family && a->sport == b->sport &&
+	       a->dport == b->dport &&
+	       !memcmp(a->saddr, b->saddr, sizeof(a->saddr)) &&
+	       !memcmp(a->daddr, b->daddr, sizeof(a->daddr));
+}
+
+/*
+ * Both initial sequence numbers, which only the two ends (and the path) know,
+ * key a MAC over everything else; the numbers themselves are never sent.
+ */
+u64 xway_conn_mac(const struct xway_conn *conn, bool by_active)
+{
+	const struct xway_link *link = conn->link;
+	const struct xway_tuple *t = &conn->tuple;
+	siphash_key_t key = {
+		{ (u64)conn->isn[0] << 32 | conn->isn[1], by_active }
+	};
+	bool own = conn->active == by_active;
+	struct {
+		u64 nonce[2];
+		__be32 addr[8];
+		u32 ports;
+		u32 family;
+	} data;
+
+	data.nonce[0] = own ? link->nonce : link->peer_nonce;
+	data.nonce[1] = own ? link->peer_nonce : link->nonce;
+	memcpy(data.addr, t->saddr, sizeof(t->saddr));
+	memcpy(data.addr + 4, t->daddr, sizeof(t->daddr));
+	data.ports = (__force u32)t->sport << 16 | (__force u32)t->dport;
+	data.family = t->family;
+	return siphash(&data, sizeof(data), &key);
+}
+
+/**
+ * xway_conn_create() - the object for a socket that is being attached
+ * @sk: the socket, locked
+ * @link: its peer's link
+ * @active: is this the end that connects?
+ *
+ * Context: atomic. Takes a reference on the module, which the last put drops.
+ * Return: the connection with one reference, or NULL.
+ */
+struct xway_conn *xway_conn_create(struct sock *sk, struct xway_link *link,
+				   bool active)
+{
+	struct xway_conn *conn;
+
+	if (!try_module_get(THIS_MODULE))
+		return NULL;
+	conn = kmem_cache_zalloc(conn_cache, GFP_ATOMIC | __GFP_NOWARN);
+	if (!conn) {
+		module_put(THIS_MODULE);
+		return NULL;
+	}
+	refcount_set(&conn->ref, 1);
+	spin_lock_init(&conn->lock);
+	mutex_init(&conn->rx.lock);
+	INIT_DELAYED_WORK(&conn->work, conn_work);
+	INIT_RCU_WORK(&conn->free_work, xway_handshake_free_work);
+	INIT_HLIST_NODE(&conn->hash);
+	conn->sk = sk;
+	conn->link = xway_link_get(link);
+	conn->active = active;
+	conn->data_ready = sk->sk_data_ready;
+	conn->retry_at = jiffies;
+	atomic_inc(&link->conns);
+	atomic_inc(&conn_count);
+	spin_lock_bh(&xway_conns_lock);
+	list_add_tail_rcu(&conn->all, &xway_conns);
+	spin_unlock_bh(&xway_conns_lock);
+	return conn;
+}
+
+static void conn_free_rcu(struct rcu_head *rcu)
+{
+	kmem_cache_free(conn_cache, container_of(rcu, struct xway_conn, rcu));
+	/* rcu_barrier() at exit waits for the few instructions that follow. */
+	module_put(THIS_MODULE);
+}
+
+static void conn_account(struct xway_conn *conn)
+{
+	u64 n[XWAY_LINK_COUNTERS] = { conn->tx.ring_bytes, conn->tx.tcp_bytes,
+				      conn->rx.ring_bytes, conn->rx.tcp_bytes };
+	int i;
+
+	for (i = 0; i < XWAY_LINK_COUNTERS; i++) {
+		this_cpu_add(xway_counters[XWAY_N_TX_RING + i], n[i]);
+		atomic64_add(n[i], &conn->link->base[i]);
+	}
+}
+
+void xway_conn_free(struct xway_conn *conn)
+{
+	spin_lock_bh(&xway_conns_lock);
+	write_seqcount_begin(&xway_conns_seq);
+	list_del_rcu(&conn->all);
+	conn_account(conn);
+	write_seqcount_end(&xway_conns_seq);
+	spin_unlock_bh(&xway_conns_lock);
+	xway_rx_free(conn);
+	kfree(conn->tx.pages);
+	atomic_dec(&conn->link->conns);
+	atomic_dec(&conn_count);
+	xway_link_put(conn->link);
+	call_rcu(&conn->rcu, conn_free_rcu);
+}
+
+/* The peer's OPEN can find it, before one that it takes the place of. */
+static void conn_enlist(struct xway_conn *conn)
+{
+	spin_lock_bh(&xway_conns_lock);
+	hlist_add_head_rcu(&conn->hash, &hash_table[tuple_hash(&conn->tuple)]);
+	conn->established = true;
+	spin_unlock_bh(&xway_conns_lock);
+}
+
+/* Its tuple and sequence numbers are known. */
+void xway_conn_established(struct xway_conn *conn, struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	xway_attach_tuple(sk, conn->active, &conn->tuple);
+	conn->isn[conn->active ? 0 : 1] = tp->snd_una - 1;
+	conn->isn[conn->active ? 1 : 0] = tp->rcv_nxt - 1;
+	conn_enlist(conn);
+}
+
+/**
+ * xway_conn_renew() - an object that takes the place of one whose channel ended
+ * @conn: the old one
+ * @sk: its socket, locked
+ *
+ * Context: atomic. Return: as xway_conn_create().
+ */
+struct xway_conn *xway_conn_renew(struct xway_conn *conn, struct sock *sk)
+{
+	struct xway_conn *fresh = xway_conn_create(sk, conn->link, conn->active);
+
+	if (!fresh)
+		return NULL;
+	fresh->data_ready = conn->data_ready;
+	fresh->base_prot = conn->base_prot;
+	fresh->tuple = conn->tuple;
+	memcpy(fresh->isn, conn->isn, sizeof(fresh->isn));
+	xway_ringsize_renew(fresh, conn);
+	xway_evict_renew(fresh, conn);
+	conn_enlist(fresh);
+	return fresh;
+}
+
+/* The socket is detached: no OPEN finds it any more. */
+void xway_conn_unlist(struct xway_conn *conn)
+{
+	spin_lock_bh(&xway_conns_lock);
+	if (!hlist_unhashed(&conn->hash))
+		hlist_del_init_rcu(&conn->hash);
+	spin_unlock_bh(&xway_conns_lock);
+}
+
+/**
+ * xway_conn_find() - the connection that a peer's OPEN is about
+ * @link: the link it came by
+ * @t: connection, as the peer names it
+ * @mac: the peer's proof that it is an end of it
+ * @why: set to XWAY_DECLINE_* if there is none
+ *
+ * Return: the connection, of which we are the active end, with a reference; or
+ * NULL.
+ */
+struct xway_conn *xway_conn_find(struct xway_link *link,
+				 const struct xway_tuple *t, u64 mac, u32 *why)
+{
+	struct xway_conn *conn, *found = NULL;
+
+	rcu_read_lock();
+again:
+	*why = XWAY_DECLINE_UNKNOWN;
+	hlist_for_each_entry_rcu(conn, &hash_table[tuple_hash(t)], hash) {
+		if (!conn->active || conn->link != link ||
+		    !tuple_equal(&conn->tuple, t))
+			continue;
+		if (xway_conn_mac(conn, false) != mac) {
+			*why = XWAY_DECLINE_PROOF;
+			continue;
+		}
+		/* One that ends is in the chain no more. */
+		if (!refcount_inc_not_zero(&conn->ref))
+			goto again;
+		found = conn;
+		break;
+	}
+	rcu_read_unlock();
+	return found;
+}
+
+/* Have the helper and cleaner look at the connection, and wake who sleeps. */
+void xway_conn_queue(struct xway_conn *conn)
+{
+	/* Who polls sees it by RCU only. */
+	if (!refcount_inc_not_zero(&conn->ref))
+		return;
+	if (mod_delayed_work(xway_conn_wq, &conn->work, 0))
+		xway_conn_put(conn);
+}
+
+/* Have them look later, unless somebody asks for it before. */
+static void conn_queue_in(struct xway_conn *conn, unsigned long delay)
+{
+	xway_conn_get(conn);
+	if (!queue_delayed_work(xway_conn_wq, &conn->work, delay))
+		xway_conn_put(conn);
+}
+
+/* Each time twice as late; what else has the helper look meanwhile does not count. */
+static void conn_retry(struct xway_conn *conn)
+{
+	if (!time_before(jiffies, conn->retry_at)) {
+		conn->retry_in = clamp_t(unsigned long, 2 * conn->retry_in,
+					 RETRY, RETRY_MAX);
+		conn->retry_at = jiffies + conn->retry_in;
+	}
+	set_bit(XWAY_F_RETRY, &conn->flags);
+	conn_queue_in(conn, conn->retry_at - jiffies);
+}
+
+static void conn_reason(struct xway_conn *conn, enum xway_reason reason)
+{
+	if (conn->reason != XWAY_R_NONE || reason == XWAY_R_NONE)
+		return;
+	conn->reason = reason;
+	atomic64_inc(&xway_reasons[reason]);
+	trace_xway_fallback(conn, xway_reason_names[reason]);
+}
+
+/**
+ * xway_conn_want() - an I/O call went by: is the connection worth a channel?
+ * @conn: connection without a channel
+ *
+ * Short connections end before they are, and so pay nothing for channels.
+ */
+void xway_conn_want(struct xway_conn *conn)
+{
+	if (conn->active || test_bit(XWAY_F_ASKED, &conn->flags) ||
+	    !conn->established || xway_evict_too_early(conn))
+		return;
+	if (++conn->ops < WORTH_OPS &&
+	    conn->tx.tcp_bytes + conn->rx.tcp_bytes < WORTH_BYTES)
+		return;
+	if (test_and_set_bit(XWAY_F_ASKED, &conn->flags))
+		return;
+	set_bit(XWAY_F_WANT_OPEN, &conn->flags);
+	xway_conn_queue(conn);
+}
+
+/**
+ * xway_conn_fallback() - bring a connection back to TCP and let its socket go
+ * @conn: connection; it stays valid by the caller's reference
+ * @reason: why
+ *
+ * Context: any. The work is done by the helper and, where bytes are unread, by
+ * the reader that reads the last of them.
+ */
+void xway_conn_fallback(struct xway_conn *conn, enum xway_reason reason)
+{
+	bool was = test_and_set_bit(XWAY_F_FALLBACK, &conn->flags);
+
+	/* Whatever it was for: now the socket goes, too. */
+	if (!test_and_clear_bit(XWAY_F_PARK, &conn->flags) && was)
+		return;
+	conn_reason(conn, reason);
+	xway_conn_queue(conn);
+}
+
+/**
+ * xway_conn_park() - bring a connection back to TCP, but keep its socket
+ * @conn: connection; it stays valid by the caller's reference
+ * @reason: why
+ *
+ * Context: any. Return: false if it is on its way back already.
+ */
+bool xway_conn_park(struct xway_conn *conn, enum xway_reason reason)
+{
+	unsigned long was = READ_ONCE(conn->flags);
+
+	/* One step, so that a return for good is never taken for this. */
+	do {
+		if (was & (BIT(XWAY_F_FALLBACK) | BIT(XWAY_F_BAD) |
+			   BIT(XWAY_F_DETACHED)))
+			return false;
+	} while (!try_cmpxchg(&conn->flags, &was, was | BIT(XWAY_F_FALLBACK) |
+						  BIT(XWAY_F_PARK)));
+	conn_reason(conn, reason);
+	xway_conn_queue(conn);
+	return true;
+}
+
+/* The peer broke the protocol of this channel: that costs it the connection. */
+void xway_conn_bad(struct xway_conn *conn)
+{
+	if (test_and_set_bit(XWAY_F_BAD, &conn->flags))
+		return;
+	xway_count(VIOLATIONS);
+	conn_reason(conn, XWAY_R_VIOLATION);
+	xway_conn_queue(conn);
+}
+
+void xway_conn_fallback_all(enum xway_reason reason)
+{
+	struct xway_conn *conn;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(conn, &xway_conns, all) {
+		if (!refcount_inc_not_zero(&conn->ref))
+			continue;
+		xway_conn_fallback(conn, reason);
+		xway_conn_put(conn);
+	}
+	rcu_read_unlock();
+}
+
+/* Wake who waits for room, and @all who sleep in our calls or poll. Softirqs are
+ * off. sk_socket stays while its callback lock is held.
+ */
+static void conn_wake_sk(struct sock *sk, bool all)
+{
+	read_lock(&sk->sk_callback_lock);
+	if (sk->sk_socket && all)
+		wake_up_interruptible_all(sk_sleep(sk));
+	if (sk->sk_socket && test_bit(SOCK_NOSPACE, &sk->sk_socket->flags))
+		sk->sk_write_space(sk);
+	read_unlock(&sk->sk_callback_lock);
+}
+
+/* Softirq: the peer rang for this channel. */
+void xway_conn_event(struct xway_conn *conn)
+{
+	const struct xway_words *peer;
+	bool work = false, stale = false;
+	struct sock *sk;
+	u32 prod, gen;
+
+	spin_lock(&conn->lock);
+	sk = conn->sk;
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	if (peer) {
+		/* Each arrival is a signal, read or not: before we look. */
+		if (sk && unlikely(sock_flag(sk, SOCK_FASYNC)))
+			xway_rx_arm_next(conn);
+		gen = READ_ONCE(peer->gen);
+		prod = READ_ONCE(peer->prod);
+		work = (READ_ONCE(peer->flags) & XWAY_WORDS_FALLBACK) ||
+		       test_bit(XWAY_F_FALLBACK, &conn->flags);
+		if (sk && (prod != conn->rx.notified ||
+			   gen != conn->rx.notified_gen)) {
+			conn->rx.notified = prod;
+			conn->rx.notified_gen = gen;
+			if (xway_conn_taken(conn, sk))
+				xway_conn_fallback(conn, XWAY_R_KERNEL);
+			else if (xway_rx_readable(conn, sk, true))
+				conn->data_ready(sk);
+			else
+				stale = true;
+		}
+		/* What has been read meanwhile is no reason for a signal, nor to
+		 * tell io_uring and AIO, who believe what wakes them, that there
+		 * is something. Others wake to ask anew.
+		 */
+		if (sk)
+			conn_wake_sk(sk, stale);
+	}
+	rcu_read_unlock();
+	spin_unlock(&conn->lock);
+	if (work)
+		xway_conn_queue(conn);
+}
+
+/* Wake whoever sleeps in our calls, so that it looks again. */
+void xway_conn_wake(struct xway_conn *conn)
+{
+	spin_lock_bh(&conn->lock);
+	if (conn->sk)
+		conn_wake_sk(conn->sk, true);
+	spin_unlock_bh(&conn->lock);
+}
+
+/*
+ * Let go of a socket that nobody has accepted yet. lock_sock() is forbidden
+ * here: inet_csk_listen_stop() insists that nobody owns such a child.
+ */
+static bool conn_detach_unaccepted(struct xway_conn *conn, struct sock *sk)
+{
+	bool unaccepted;
+
+	local_bh_disable();
+	bh_lock_sock(sk);
+	unaccepted = !sk->sk_socket && !sock_owned_by_user(sk);
+	if (unaccepted && conn->sk == sk)
+		xway_detach(conn, sk);
+	bh_unlock_sock(sk);
+	local_bh_enable();
+	return unaccepted;
+}
+
+/* Its socket with a reference, or NULL. */
+struct sock *xway_conn_hold_sk(struct xway_conn *conn)
+{
+	struct sock *sk;
+
+	spin_lock_bh(&conn->lock);
+	sk = conn->sk;
+	if (sk && !refcount_inc_not_zero(&sk->sk_refcnt))
+		sk = NULL;
+	spin_unlock_bh(&conn->lock);
+	return sk;
+}
+
+/* Reset the connection, whose socket may be another connection's by now. */
+static void conn_abort(struct xway_conn *conn, struct sock *sk, int err)
+{
+	if (READ_ONCE(conn->sk) == sk)
+		tcp_abort(sk, err);
+	lock_sock(sk);
+	if (conn->sk == sk)
+		xway_tx_discard(conn);
+	release_sock(sk);
+}
+
+/*
+ * A user inside the kernel has read past bytes that were still to come: nothing
+ * more may be read but the error. The socket is locked; the reset follows.
+ */
+static void conn_lost(struct xway_conn *conn, struct sock *sk)
+{
+	xway_rx_discard(conn);
+	__skb_queue_purge(&sk->sk_receive_queue);
+	WRITE_ONCE(tcp_sk(sk)->copied_seq, tcp_sk(sk)->rcv_nxt);
+	sock_reset_flag(sk, SOCK_DONE);
+	if (sk->sk_state == TCP_CLOSE)
+		WRITE_ONCE(sk->sk_err, ECONNRESET);
+}
+
+/*
+ * Sending goes back to TCP. Once the peer sends by TCP too, the rest of its ring
+ * is copied out and put into TCP's queue, and the socket goes.
+ */
+static void conn_do_fallback(struct xway_conn *conn, struct sock *sk)
+{
+	enum xway_conn_state state;
+	int err;
+
+	lock_sock(sk);
+	if (conn->sk != sk) {
+		release_sock(sk);
+		return;
+	}
+	WRITE_ONCE(conn->tx.usable, false);
+	xway_tx_to_tcp(conn, sk);
+	set_bit(XWAY_F_TX_CLOSED, &conn->flags);
+	if (conn->state == XWAY_CONN_OPEN && rcu_access_pointer(conn->peer)) {
+		rcu_read_lock();
+		xway_words_flag(conn, test_bit(XWAY_F_PARK, &conn->flags) ?
+			       XWAY_WORDS_FALLBACK | XWAY_WORDS_PARK :
+			       XWAY_WORDS_FALLBACK);
+		rcu_read_unlock();
+		xway_rx_update(conn);
+		if (!(conn->rx.seen & 1) && !xway_rx_spill(conn, false))
+			set_bit(XWAY_F_RX_CLOSED, &conn->flags);
+	}
+	while (xway_rx_advance(conn, sk))
+		;
+	err = xway_rx_requeue(conn, sk);
+	if (err == -EILSEQ)
+		conn_lost(conn, sk);
+	/* While OPENING the peer may still make a channel: wait for it. */
+	state = READ_ONCE(conn->state);
+	if (!err && state != XWAY_CONN_OPEN && state != XWAY_CONN_OPENING &&
+	    !test_bit(XWAY_F_BAD, &conn->flags) &&
+	    !xway_detach_or_park(conn, sk))
+		conn_retry(conn);
+	release_sock(sk);
+	if (err == -EILSEQ) {
+		conn_abort(conn, sk, ECONNRESET);
+		xway_conn_queue(conn);
+	}
+}
+
+/* Jiffies of TCP_USER_TIMEOUT, which TCP counts from the first probe of a closed
+ * window. A ring begins anew whenever something is read.
+ */
+static unsigned long user_limit(const struct sock *sk)
+{
+	unsigned int ms = READ_ONCE(inet_csk(sk)->icsk_user_timeout);
+
+	return ms ? msecs_to_jiffies(ms) : MAX_JIFFY_OFFSET;
+}
+
+/**
+ * xway_conn_limit() - somebody begins to wait for room in the ring
+ * @conn: connection, whose XWAY_F_LIMITED the caller has set
+ * @sk: its socket
+ *
+ * Context: any. The helper sees how long, see conn_limit().
+ */
+void xway_conn_limit(struct xway_conn *conn, const struct sock *sk)
+{
+	if (user_limit(sk) < STALL)
+		xway_conn_queue(conn);
+	else if (refcount_inc_not_zero(&conn->ref) &&
+		 !queue_delayed_work(xway_conn_wq, &conn->work, STALL))
+		xway_conn_put(conn);
+}
+
+/* A full ring that nobody reads: TCP takes its place, and more; or time is up. */
+static void conn_limit(struct xway_conn *conn, struct sock *sk)
+{
+	unsigned long limit = user_limit(sk), waited;
+	bool stalled;
+
+	clear_bit(XWAY_F_LIMITED, &conn->flags);
+	/* Who begins to wait and still saw the bit is seen now. */
+	smp_mb__after_atomic();
+	lock_sock(sk);
+	stalled = conn->sk == sk && xway_tx_stalled(conn, sk, &waited);
+	release_sock(sk);
+	if (!stalled)
+		return;
+	if (waited >= limit) {
+		conn_abort(conn, sk, ETIMEDOUT);
+	} else if (waited >= STALL) {
+		xway_conn_park(conn, XWAY_R_STALLED);
+	} else {
+		set_bit(XWAY_F_LIMITED, &conn->flags);
+		conn_queue_in(conn, min(limit, STALL) - waited);
+	}
+}
+
+/* The peer goes back to TCP: so do we, and keep the socket if it does. */
+static void conn_peer_fell_back(struct xway_conn *conn, u32 flags)
+{
+	if (!(flags & XWAY_WORDS_FALLBACK))
+		return;
+	if (flags & XWAY_WORDS_PARK) {
+		xway_conn_park(conn, XWAY_R_IDLE);
+		return;
+	}
+	if (!test_and_set_bit(XWAY_F_FALLBACK, &conn->flags))
+		conn_reason(conn, XWAY_R_PEER);
+	clear_bit(XWAY_F_PARK, &conn->flags);
+}
+
+static void conn_work(struct work_struct *work)
+{
+	struct xway_conn *conn = container_of(to_delayed_work(work),
+					      struct xway_conn, work);
+	/* This may be the connection that reclaim would write by. */
+	unsigned int noio = memalloc_noio_save();
+	bool again = test_and_clear_bit(XWAY_F_RETRY, &conn->flags);
+	unsigned long flags = READ_ONCE(conn->flags);
+	enum xway_conn_state state = conn->state;
+	const struct xway_words *peer;
+	struct sock *sk;
+	bool closed;
+
+	if (test_and_clear_bit(XWAY_F_WANT_OPEN, &conn->flags))
+		xway_handshake_open(conn);
+	if (test_and_clear_bit(XWAY_F_GROW, &conn->flags) &&
+	    xway_ringsize_grows(conn))
+		xway_conn_park(conn, XWAY_R_GROW);
+
+	closed = test_bit(XWAY_F_GOT_CLOSE, &conn->flags);
+	/* The peer's flags after it: it stored them before it said CLOSE. */
+	smp_rmb();
+
+	mutex_lock(&conn->rx.lock);
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	if (peer)
+		conn_peer_fell_back(conn, READ_ONCE(peer->flags));
+	rcu_read_unlock();
+
+	sk = xway_conn_hold_sk(conn);
+	if (sk && test_bit(XWAY_F_BAD, &conn->flags)) {
+		mutex_unlock(&conn->rx.lock);
+		conn_abort(conn, sk, ECONNRESET);
+		mutex_lock(&conn->rx.lock);
+		xway_rx_discard(conn);
+		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
+		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
+	} else if (sk && test_bit(XWAY_F_FALLBACK, &conn->flags) &&
+		   !(!sk->sk_socket && conn_detach_unaccepted(conn, sk))) {
+		conn_do_fallback(conn, sk);
+	}
+	if (sk && closed) {
+		/* The peer's socket is closed. Copy out what it left, so that
+		 * it can free its half however slowly we read.
+		 */
+		lock_sock(sk);
+		xway_tx_discard(conn);
+		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
+		release_sock(sk);
+		xway_rx_spill(conn, true);
+		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
+		conn->rx.cut = false;	/* an orderly end: all is here */
+	}
+	xway_handshake_close(conn);
+	if (sk && test_bit(XWAY_F_FALLBACK, &conn->flags) &&
+	    conn->state != XWAY_CONN_OPEN && READ_ONCE(conn->sk) == sk &&
+	    !test_bit(XWAY_F_BAD, &conn->flags))
+		conn_do_fallback(conn, sk);
+	if (!again || flags != READ_ONCE(conn->flags) || state != conn->state)
+		xway_conn_wake(conn);
+	/* Bytes from before the ring's are under way, or no memory. */
+	if (sk && READ_ONCE(conn->sk) == sk && conn->rx.spilled &&
+	    test_bit(XWAY_F_FALLBACK, &conn->flags) && !xway_rx_done(conn))
+		conn_retry(conn);
+	if (sk && test_bit(XWAY_F_LIMITED, &conn->flags))
+		conn_limit(conn, sk);
+	mutex_unlock(&conn->rx.lock);
+	if (sk)
+		sock_put(sk);
+	xway_conn_put(conn);
+	memalloc_noio_restore(noio);
+}
+
+/**
+ * xway_conn_closed() - the socket is detached for good: clean up the channel
+ * @conn: connection without socket
+ */
+void xway_conn_closed(struct xway_conn *conn)
+{
+	set_bit(XWAY_F_DETACHED, &conn->flags);
+	if (conn->state != XWAY_CONN_TCP || delayed_work_pending(&conn->work))
+		xway_conn_queue(conn);
+}
+
+/*
+ * The peer answers no more. What it has published is read on from a copy; our
+ * half needs no CLOSE, because the revoke_work keeps pages that are still mapped. A
+ * direction that is on a ring may lose bytes there: that costs the connection.
+ */
+static void conn_abort_link(struct xway_conn *conn)
+{
+	unsigned int noio = memalloc_noio_save();
+	struct xway_link *link = conn->link;
+	bool had, lossy = false;
+	struct sock *sk;
+
+	conn_reason(conn, XWAY_R_GONE);
+	/* An ACCEPT that is being taken sees it, or is seen below. */
+	set_bit(XWAY_F_FALLBACK, &conn->flags);
+	mutex_lock(&conn->rx.lock);
+	mutex_lock(&link->lock);
+	had = conn->ring_pages;
+	mutex_unlock(&link->lock);
+	sk = xway_conn_hold_sk(conn);
+	if (had) {
+		if (sk) {
+			lock_sock(sk);
+			WRITE_ONCE(conn->tx.usable, false);
+			xway_rx_update(conn);
+			lossy = (conn->tx.gen & 1) || (conn->rx.seen & 1);
+			release_sock(sk);
+		}
+		xway_rx_spill(conn, true);
+		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
+		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
+		if (sk && (lossy || conn->rx.cut))
+			conn_abort(conn, sk, ECONNRESET);
+		xway_handshake_abort(conn);
+	}
+	xway_conn_queue(conn);
+	mutex_unlock(&conn->rx.lock);
+	if (sk)
+		sock_put(sk);
+	memalloc_noio_restore(noio);
+}
+
+static void conn_drain(struct xway_conn *conn)
+{
+	struct xway_link *link = conn->link;
+
+	xway_conn_fallback(conn, XWAY_R_LINK);
+	/* A closed socket's channel: make the peer copy it out. */
+	mutex_lock(&link->lock);
+	if (conn->ring_pages && conn->state != XWAY_CONN_OPENING)
+		xway_words_flag(conn, XWAY_WORDS_FALLBACK);
+	mutex_unlock(&link->lock);
+}
+
+static void conn_each(struct xway_link *link,
+		      void (*visit)(struct xway_conn *conn))
+{
+	struct xway_conn *conn;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(conn, &xway_conns, all) {
+		if (conn->link != link || !xway_conn_stop(conn))
+			continue;
+		visit(conn);
+		xway_conn_walk(conn);
+	}
+	rcu_read_unlock();
+}
+
+/**
+ * xway_conn_drain() - have every connection of a link go back to TCP
+ * @link: a link that takes no new channels
+ *
+ * May sleep.
+ */
+void xway_conn_drain(struct xway_link *link)
+{
+	conn_each(link, conn_drain);
+}
+
+/**
+ * xway_conn_leave() - take every connection off a link
+ * @link: a link that takes no new channels
+ * @dead: the peer will not answer: reset what it still owed
+ *
+ * Otherwise waits, as long as the link may, until they are back on TCP and the
+ * peer knows; what it has not returned by then is reset. May sleep.
+ */
+void xway_conn_leave(struct xway_link *link, bool dead)
+{
+	unsigned long until = link->drain_by;
+	bool closing = false;
+	u32 left, queued;
+
+	for (;;) {
+		mutex_lock(&link->lock);
+		left = link->n_chans;
+		queued = link->ctl_queued;
+		/* It has ended its own and takes no message any more. */
+		if (!closing && link->import.hdr &&
+		    READ_ONCE(link->import.hdr->state) == XWAY_ARENA_CLOSING) {
+			closing = true;
+			if (time_before(jiffies + CLOSED, until))
+				until = jiffies + CLOSED;
+		}
+		mutex_unlock(&link->lock);
+		if ((!left && !queued) || dead || time_after(jiffies, until))
+			break;
+		usleep_range(5000, 10000);
+	}
+	if (left || dead)
+		conn_each(link, conn_abort_link);
+}
+
+int __init xway_conn_init(void)
+{
+	conn_cache = KMEM_CACHE(xway_conn, SLAB_ACCOUNT);
+	if (!conn_cache)
+		return -ENOMEM;
+	xway_conn_wq = alloc_workqueue("xway_conn",
+				       WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!xway_conn_wq) {
+		kmem_cache_destroy(conn_cache);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void xway_conn_exit(void)
+{
+	destroy_workqueue(xway_conn_wq);
+	rcu_barrier();
+	kmem_cache_destroy(conn_cache);
+}

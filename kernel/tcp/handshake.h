@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _XWAY_HANDSHAKE_H
+#define _XWAY_HANDSHAKE_H
+
+#include <linux/types.h>
+
+struct work_struct;
+struct xway_conn;
+struct xway_ctl;
+struct xway_link;
+
+void xway_handshake_open(struct xway_conn *conn);
+bool xway_handshake_ctl(struct xway_link *link, const struct xway_ctl *msg);
+void xway_words_flag(struct xway_conn *conn, u32 flag);
+void xway_handshake_close(struct xway_conn *conn);
+void xway_handshake_abort(struct xway_conn *conn);
+void xway_handshake_free_work(struct work_struct *work);
+
+#endif /* _XWAY_HANDSHAKE_H */

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The protocol: what the calls of a held socket do instead of TCP's own.
+ *
+ * Each call takes a reference on the connection and works on whichever of ring
+ * and TCP the stream is on. A call that finds the socket given back meanwhile
+ * goes to TCP; if it has not moved a byte it does so by restarting the system
+ * call, so that no sleeper keeps the module's text.
+ */
+#include <linux/compat.h>
+#include <linux/net.h>
+#include <linux/sched/signal.h>
+#include <linux/splice.h>
+#include <linux/unistd.h>
+#include <linux/wait_bit.h>
+#include <net/inet_common.h>
+#include <net/tcp.h>
+#include <net/transp_v6.h>
+#include <asm/syscall.h>
+
+#define _XWAY_PROTO_COMPAT
+#include "compat.h"
+#include "calls.h"
+#include "handshake.h"
+#include "conn.h"
+#include "proto.h"
+#include "attach.h"
+
+enum { V4, V6, FAMILIES };
+
+static struct proto prots[FAMILIES];
+static struct proto_ops ops[FAMILIES];
+static const struct proto_ops *base_ops[FAMILIES];
+
+/*
+ * Calls that entered through our tables after the socket was given back. They
+ * have no connection to hold, and exit waits for them.
+ */
+static atomic_t strays = ATOMIC_INIT(0);
+
+void xway_stray_enter(void)
+{
+	atomic_inc(&strays);
+}
+
+void xway_stray_leave(void)
+{
+	if (atomic_dec_and_test(&strays))
+		wake_up_var(&strays);
+}
+
+struct proto *xway_base_of(const struct sock *sk)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6)
+		return &tcpv6_prot;
+#endif
+	return &tcp_prot;
+}
+
+static int family_of(const struct sock *sk)
+{
+	return sk->sk_family == AF_INET6 ? V6 : V4;
+}
+
+const struct proto_ops *xway_base_ops(const struct sock *sk)
+{
+	return base_ops[family_of(sk)];
+}
+
+bool xway_proto_is_base(const struct proto *prot)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (prot == &tcpv6_prot)
+		return true;
+#endif
+	return prot == &tcp_prot;
+}
+
+struct proto *xway_proto_of(const struct sock *sk)
+{
+	return &prots[family_of(sk)];
+}
+
+/* Swap sock->ops for ours if it is the table we copied. Socket locked. */
+void xway_proto_take_ops(struct sock *sk)
+{
+	int f = family_of(sk);
+	struct socket *sock = sk->sk_socket;
+
+	if (READ_ONCE(sock->ops) == base_ops[f])
+		WRITE_ONCE(sock->ops, &ops[f]);
+}
+
+void xway_proto_give_ops(struct sock *sk)
+{
+	int f = family_of(sk);
+	struct socket *sock = sk->sk_socket;
+
+	if (READ_ONCE(sock->ops) == &ops[f])
+		WRITE_ONCE(sock->ops, base_ops[f]);
+}
+
+/*
+ * accept() grafts the socket and then releases the child's lock, before there
+ * is a descriptor: nobody can have loaded sock->ops for a call yet. Who asks for
+ * signals (O_ASYNC), attaches a filter, and most users inside the kernel that
+ * take a socket over, release it, too: nobody else tells us, and no event may be
+ * asked for.
+ */
+static void xway_release_cb(struct sock *sk)
+{
+	struct xway_conn *conn;
+
+	if (sk->sk_socket)
+		xway_proto_take_ops(sk);
+	rcu_read_lock();
+	conn = xway_attached_rcu(sk);
+	if (conn) {
+		if (unlikely(xway_conn_taken(conn, sk)))
+			xway_conn_fallback(conn, XWAY_R_KERNEL);
+		if (unlikely(rcu_access_pointer(sk->sk_filter)))
+			xway_conn_fallback(conn, XWAY_R_FILTER);
+		if (unlikely(sock_flag(sk, SOCK_FASYNC)))
+			xway_rx_arm_next(conn);
+	}
+	rcu_read_unlock();
+	xway_base_of(sk)->release_cb(sk);
+}
+
+/*
+ * Restart the system call, now that the socket is TCP's own. Return: false for
+ * callers that cannot be restarted: io_uring, threads of the kernel, AIO, and
+ * recvmmsg(), which keeps the error of a later message for the next call.
+ */
+bool xway_restart(const struct msghdr *msg)
+{
+	if ((current->flags & (PF_KTHREAD | PF_IO_WORKER)) ||
+	    (msg->msg_iocb && !is_sync_kiocb(msg->msg_iocb)) ||
+	    in_compat_syscall() ||
+	    syscall_get_nr(current, current_pt_regs()) == __NR_recvmmsg)
+		return false;
+	set_thread_flag(TIF_NOTIFY_SIGNAL);
+	return true;
+}
+
+/* Say that what comes from now on finds no reader. @why: XWAY_F_CLOSED or SHUT */
+static void rx_refuse(struct xway_conn *conn, int why)
+{
+	set_bit(why, &conn->flags);
+	/* Pairs with chan_flag_open(): one sees the other. */
+	smp_mb__after_atomic();
+	rcu_read_lock();
+	/* Its barrier pairs with the writer's in xway_tx_publish(). */
+	if (rcu_access_pointer(conn->peer))
+		xway_words_flag(conn, XWAY_WORDS_NO_READER);
+	rcu_read_unlock();
+}
+
+/* Nobody reads here any more. Return: are there bytes nobody read? */
+static bool rx_leave(struct xway_conn *conn)
+{
+	rx_refuse(conn, XWAY_F_CLOSED);
+	xway_rx_update(conn);
+	xway_rx_avail(conn);
+	return conn->rx.prod != conn->rx.cons;
+}
+
+static void xway_close(struct sock *sk, long timeout)
+{
+	struct xway_conn *conn = xway_attached(sk);
+
+	if (!conn) {
+		xway_stray_enter();
+		xway_base_of(sk)->close(sk, timeout);
+		xway_stray_leave();
+		return;
+	}
+	mutex_lock(&conn->rx.lock);
+	lock_sock(sk);
+	while (conn->sk != sk && xway_attached_rcu(sk)) {
+		release_sock(sk);
+		mutex_unlock(&conn->rx.lock);
+		conn = xway_attached_again(conn, sk);
+		mutex_lock(&conn->rx.lock);
+		lock_sock(sk);
+	}
+	if (conn->sk == sk) {
+		if (rx_leave(conn)) {
+			/* As __tcp_close() does for bytes nobody has read. */
+			sock_set_flag(sk, SOCK_LINGER);
+			sk->sk_lingertime = 0;
+		}
+		xway_count(CLOSED);
+		xway_detach(conn, sk);
+	}
+	release_sock(sk);
+	mutex_unlock(&conn->rx.lock);
+	conn->base_prot->close(sk, timeout);
+	xway_conn_put(conn);
+}
+
+/*
+ * The socket is locked. TCP answers what comes after both halves are shut with a
+ * reset: have the peer send by TCP from the time on when it can see the FIN.
+ */
+static void xway_shutdown(struct sock *sk, int how)
+{
+	struct xway_conn *conn = xway_attached_rcu(sk);
+
+	if (conn && sk->sk_shutdown == SHUTDOWN_MASK)
+		rx_refuse(conn, XWAY_F_SHUT);
+	xway_base_of(sk)->shutdown(sk, how);
+}
+
+/* connect() to AF_UNSPEC, with the socket locked: TCP resets the peer. */
+static int xway_disconnect(struct sock *sk, int flags)
+{
+	struct xway_conn *conn = xway_attached(sk);
+	int ret;
+
+	if (!conn) {
+		xway_stray_enter();
+		ret = xway_base_of(sk)->disconnect(sk, flags);
+		xway_stray_leave();
+		return ret;
+	}
+	xway_detach(conn, sk);
+	ret = conn->base_prot->disconnect(sk, flags);
+	xway_conn_put(conn);
+	return ret;
+}
+
+/* A child that nobody accepted. Softirq, or the listener's close. */
+static void xway_destroy(struct sock *sk)
+{
+	struct xway_conn *conn = xway_attached(sk);
+
+	if (conn)
+		xway_detach(conn, sk);
+	xway_base_of(sk)->destroy(sk);
+	if (conn)
+		xway_conn_put(conn);
+}
+
+static void proto_fill(int f, const struct proto *base)
+{
+	struct proto *p = &prots[f];
+
+	*p = *base;
+	p->close = xway_close;
+	p->disconnect = xway_disconnect;
+	p->destroy = xway_destroy;
+	p->shutdown = xway_shutdown;
+	p->ioctl = xway_ioctl;
+	p->setsockopt = xway_setsockopt;
+	p->getsockopt = xway_getsockopt;
+	p->sendmsg = xway_sendmsg;
+	p->recvmsg = xway_recvmsg;
+	p->release_cb = xway_release_cb;
+	p->stream_memory_free = xway_stream_memory_free;
+	p->sock_is_readable = xway_sock_is_readable;
+	p->psock_update_sk_prot = NULL;
+	xway_proto_compat(p);
+}
+
+static int ops_fill(int f, int family)
+{
+	struct socket *sock;
+	int err;
+
+	/* The IPv6 table is not exported; a socket knows it. */
+	err = sock_create_kern(&init_net, family, SOCK_STREAM, IPPROTO_TCP,
+			       &sock);
+	if (err)
+		return err;
+	base_ops[f] = sock->ops;
+	sock_release(sock);
+	ops[f] = *base_ops[f];
+	xway_ops_compat(&ops[f]);
+	ops[f].sendmsg = xway_sock_sendmsg;
+	ops[f].mmap = xway_mmap;
+	ops[f].peek_len = xway_peek_len;
+	ops[f].read_sock = xway_read_sock;
+	ops[f].read_skb = xway_read_skb;
+	ops[f].set_rcvlowat = xway_set_rcvlowat;
+	if (base_ops[f]->set_peek_off)
+		ops[f].set_peek_off = xway_set_peek_off;
+	return 0;
+}
+
+int __init xway_proto_init(void)
+{
+	int err;
+
+	proto_fill(V4, &tcp_prot);
+	err = ops_fill(V4, PF_INET);
+#if IS_ENABLED(CONFIG_IPV6)
+	if (!err) {
+		proto_fill(V6, &tcpv6_prot);
+		err = ops_fill(V6, PF_INET6);
+		/* Booted without IPv6: there will be no such socket. */
+		if (err == -EAFNOSUPPORT)
+			err = 0;
+	}
+#endif
+	return err;
+}
+
+/*
+ * No socket has our tables any more. A task may still be between loading a
+ * table and entering a call, or between withdrawn and returning; none of them
+ * sleeps there.
+ */
+void xway_proto_exit(void)
+{
+	synchronize_rcu();
+	synchronize_rcu_tasks();
+	wait_var_event(&strays, !atomic_read(&strays));
+	synchronize_rcu_tasks();
+}

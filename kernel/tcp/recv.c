@@ -1,0 +1,569 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Receiving from a held socket: recvmsg and the question whether it would wait.
+ */
+#include <linux/pagemap.h>
+#include <net/busy_poll.h>
+#include <net/tcp.h>
+
+#include "calls.h"
+#include "handshake.h"
+#include "conn.h"
+#include "attach.h"
+
+/* Bytes of the user's memory to fault in before reading is tried again */
+#define FAULT_IN (256 * 1024)
+
+/* Times in a row that the user's memory may be gone again before it is used */
+#define FAULTS_MAX 64
+
+/* Turns in which a reader may learn of its peer's switches */
+#define TURNS_MAX 16
+
+/* How TCP's own recvmsg ends when it has no bytes: 0, an error, or -EAGAIN. */
+static int rx_end(struct xway_conn *conn, struct sock *sk)
+{
+	if (sock_flag(sk, SOCK_DONE))
+		return 0;
+	if (sk->sk_err)
+		return sock_error(sk);
+	if (!(READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN) &&
+	    READ_ONCE(sk->sk_state) != TCP_CLOSE)
+		return -EAGAIN;
+	/* The socket is not locked. What ended it meanwhile, FIN or reset, has
+	 * said so before these two: pairs with the barrier in tcp_reset().
+	 */
+	smp_rmb();
+	if (sock_flag(sk, SOCK_DONE))
+		return 0;
+	if (sk->sk_err)
+		return sock_error(sk);
+	/* Who is not connected was disconnected, or else this is a reset whose
+	 * error the other direction has consumed.
+	 */
+	if (test_bit(XWAY_F_DETACHED, &conn->flags) &&
+	    !(READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN))
+		return -ENOTCONN;
+	return 0;
+}
+
+static bool rx_inq_wanted(const struct sock *sk, const struct msghdr *msg)
+{
+	return msg->msg_get_inq || tcp_sk(sk)->recvmsg_inq;
+}
+
+/*
+ * Page faults are off: a user's fault handler must not keep rx.lock, which the
+ * link's end waits for. One answer about unread bytes serves the whole call,
+ * ours at its end.
+ */
+static int rx_base(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
+		   size_t len, int flags, int *addr_len)
+{
+	void *control = msg->msg_control;
+	size_t room = msg->msg_controllen, used, last;
+	bool asked = msg->msg_get_inq;
+	int ret;
+
+	flags = (flags & ~MSG_WAITALL) | MSG_DONTWAIT;
+	pagefault_disable();
+	ret = conn->base_prot->recvmsg(sk, msg, len, flags, addr_len);
+	pagefault_enable();
+	/* Asked after it, because the option may be set during the call. */
+	if (rx_inq_wanted(sk, msg)) {
+		used = room - msg->msg_controllen;
+		last = tcp_sk(sk)->recvmsg_inq ? CMSG_SPACE(sizeof(int)) : 0;
+		/* A time stamp is before it, and stays. */
+		used = used > last && !(flags & MSG_CMSG_COMPAT) ?
+			used - last : 0;
+		msg->msg_control = control + used;
+		msg->msg_controllen = room - used;
+		msg->msg_get_inq = asked;
+	}
+	return ret == -EFAULT ? -XWAY_AGAIN_FAULT : ret;
+}
+
+/*
+ * Nobody notes when bytes come into the ring, so who wants to know is returned
+ * to TCP; but they may be read before. They came no later than now.
+ * @room: of the control buffer before the call; a stamp of TCP's stays.
+ */
+static void rx_stamp(struct sock *sk, struct msghdr *msg, size_t room)
+{
+	struct sk_buff *skb;
+
+	if (likely(!xway_rx_stamps(sk)) || msg->msg_controllen != room)
+		return;
+	skb = alloc_skb(0, GFP_KERNEL);
+	if (!skb)
+		return;
+	skb->tstamp = ktime_get_real();
+	sock_recv_timestamp(msg, sk, skb);
+	consume_skb(skb);
+}
+
+/* Bytes that are there to be read, as TCP counts them for TCP_CM_INQ. */
+u32 xway_rx_unread(struct xway_conn *conn, const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 n;
+
+	/* Bytes move from the ring to TCP under it. */
+	mutex_lock(&conn->rx.lock);
+	n = READ_ONCE(tp->rcv_nxt) - READ_ONCE(tp->copied_seq) +
+	    xway_rx_avail(conn);
+	mutex_unlock(&conn->rx.lock);
+	return n;
+}
+
+static void rx_inq(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
+{
+	int inq = xway_rx_unread(conn, sk);
+
+	/* So that the program reads on, to the end. */
+	if (!inq && sock_flag(sk, SOCK_DONE))
+		inq = 1;
+	if (tcp_sk(sk)->recvmsg_inq)
+		put_cmsg(msg, SOL_TCP, TCP_CM_INQ, sizeof(inq), &inq);
+	msg->msg_inq = inq;
+}
+
+/* A read that has bytes ends before the urgent byte, as TCP's does. */
+static bool rx_at_urgent(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return unlikely(READ_ONCE(tp->urg_data)) &&
+	       READ_ONCE(tp->urg_seq) == READ_ONCE(tp->copied_seq);
+}
+
+/* Peek at the TCP stretch that comes after the ring stretch being read. */
+static int rx_peek_tcp(struct xway_conn *conn, struct sock *sk,
+		       struct msghdr *msg, size_t len, int flags,
+		       int *addr_len, u32 end)
+{
+	const struct xway_rx *rx = &conn->rx;
+	int ret;
+
+	if (rx->seen - rx->gen == 2)
+		end = rx->mark[rx->gen & 1].seq;
+	end -= READ_ONCE(tcp_sk(sk)->copied_seq);
+	if ((s32)end <= 0 || rx_at_urgent(sk))
+		return 0;
+	ret = rx_base(conn, sk, msg, min_t(size_t, len, end), flags, addr_len);
+	xway_keep_error(sk, ret);
+	return max(ret, 0);
+}
+
+/*
+ * Read once from where the stream is; the call has @copied bytes already.
+ * rx.lock is held, so that the decision and the reading are one.
+ *
+ * Return: bytes; 0 where the call must end; -EAGAIN if nothing is there;
+ * -XWAY_AGAIN_FAULT; or the socket's error.
+ */
+static int rx_once(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
+		   size_t len, int copied, int flags, int *addr_len)
+{
+	struct xway_rx *rx = &conn->rx;
+	const struct tcp_sock *tp = tcp_sk(sk);
+	/* Does a peek go on in the next stretch? TCP would skip once more. */
+	bool on = (flags & MSG_PEEK) && READ_ONCE(sk->sk_peek_off) < 0;
+	u32 have, peek = 0, turns = 0;
+	int ret;
+
+	if ((flags & MSG_PEEK) && sk_peek_offset(sk, flags) > 0)
+		peek = sk_peek_offset(sk, flags);
+again:
+	/* An honest peer needs a few turns for its marks, and no more. */
+	if (++turns > TURNS_MAX)
+		xway_conn_bad(conn);
+	if (test_bit(XWAY_F_BAD, &conn->flags))
+		return rx->spilled ? rx_end(conn, sk) : -ECONNRESET;
+	/* What TCP had before the marks are looked at was sent before any
+	 * switch that we do not see: safe to read. Later bytes may not be.
+	 */
+	have = READ_ONCE(tp->rcv_nxt);
+	/* Pairs with the release in tx_mark(), before TCP sends what follows. */
+	smp_rmb();
+	xway_rx_update(conn);
+	if (xway_rx_advance(conn, sk))
+		goto again;
+	if (rx->gen & 1) {
+		/* Who asks for nothing waits for something nevertheless. */
+		if (!len && xway_rx_avail(conn))
+			return 0;
+		ret = xway_rx_ring(conn, msg, len, flags, peek);
+		if (ret > 0 && (flags & MSG_PEEK))
+			sk_peek_offset_fwd(sk, ret);
+		else if (ret > 0)
+			sk_peek_offset_bwd(sk, ret);
+		if (ret > 0 && on && rx->seen != rx->gen &&
+		    ret < len && ret == xway_rx_avail(conn))
+			ret += rx_peek_tcp(conn, sk, msg, len - ret, flags,
+					   addr_len, have);
+		if (ret)
+			return ret;
+		if (xway_rx_advance(conn, sk))
+			goto again;
+		ret = rx_end(conn, sk);
+		/* The peer stored its last bytes before it sent FIN or RST:
+		 * pairs with the full barrier in xway_ring_publish() there.
+		 */
+		smp_rmb();
+		if (ret != -EAGAIN && xway_rx_avail(conn) > peek) {
+			xway_keep_error(sk, ret);
+			goto again;
+		}
+		if (ret != -EAGAIN && READ_ONCE(rx->seen) == rx->gen) {
+			xway_rx_update(conn);
+			if (rx->seen != rx->gen) {
+				xway_keep_error(sk, ret);
+				goto again;
+			}
+		}
+		return ret;
+	}
+	if (rx->seen != rx->gen)
+		have = rx->mark[(rx->gen + 1) & 1].seq;
+	have -= READ_ONCE(tp->copied_seq);
+	if (copied && rx_at_urgent(sk))
+		return 0;
+	if ((s32)have > 0) {
+		ret = rx_base(conn, sk, msg, min_t(size_t, len, have), flags,
+			      addr_len);
+		if (ret > 0 && !(flags & MSG_PEEK))
+			rx->tcp_bytes += ret;
+		else if (ret > 0 && ret == have && on)
+			ret += xway_rx_peek_next(conn, msg, len - ret, flags);
+		return ret;
+	}
+	ret = rx_end(conn, sk);
+	/* rcv_nxt after the end: TCP stores it before the end. It has no write
+	 * barrier between the two; x86 keeps the order of stores.
+	 */
+	smp_rmb();
+	if (ret != -EAGAIN &&
+	    READ_ONCE(tp->rcv_nxt) != READ_ONCE(tp->copied_seq)) {
+		xway_keep_error(sk, ret);
+		goto again;
+	}
+	return ret;
+}
+
+static bool rx_ended(struct xway_conn *conn, struct sock *sk)
+{
+	return READ_ONCE(sk->sk_err) ||
+	       (READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN) ||
+	       READ_ONCE(sk->sk_state) == TCP_CLOSE ||
+	       sock_flag(sk, SOCK_DONE) ||
+	       test_bit(XWAY_F_DETACHED, &conn->flags);
+}
+
+/* Does anybody wait for the socket, or want a signal? With a full barrier. */
+static bool rx_watched(struct sock *sk)
+{
+	bool ret;
+
+	rcu_read_lock();
+	ret = skwq_has_sleeper(rcu_dereference(sk->sk_wq)) ||
+	      sock_flag(sk, SOCK_FASYNC);
+	rcu_read_unlock();
+	return ret;
+}
+
+static void rx_tell(struct xway_conn *conn, struct sock *sk)
+{
+	local_bh_disable();
+	conn->data_ready(sk);
+	local_bh_enable();
+}
+
+/*
+ * SO_BUSY_POLL, net.core.busy_read: look for so long before falling asleep, and
+ * if nobody else waits have the peer send no event meanwhile. Return: is there
+ * something to read?
+ */
+static bool rx_spin(struct xway_conn *conn, struct sock *sk)
+{
+	unsigned long start;
+
+	if (!sk_can_busy_loop(sk))
+		return false;
+	start = busy_loop_current_time();
+	xway_rx_disarm(conn);
+	/* Who fell asleep before that has lost its request: make it again. Who
+	 * does so later makes its own.
+	 */
+	if (rx_watched(sk)) {
+		xway_rx_arm(conn, sk);
+		if (xway_rx_readable(conn, sk, true))
+			rx_tell(conn, sk);
+	}
+	do {
+		if (xway_rx_readable(conn, sk, true))
+			return true;
+		if (rx_ended(conn, sk))
+			break;
+		cpu_relax();
+	} while (!need_resched() && !signal_pending(current) &&
+		 !sk_busy_loop_timeout(sk, start));
+	return false;
+}
+
+/* Return: 0, or as TCP does -EPIPE if the socket was disconnected meanwhile. */
+static int rx_wait(struct xway_conn *conn, struct sock *sk, long *timeo)
+{
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	int disconnects = READ_ONCE(sk->sk_disconnects);
+
+	if (rx_spin(conn, sk))
+		return 0;
+	add_wait_queue(sk_sleep(sk), &wait);
+	sk_set_bit(SOCKWQ_ASYNC_WAITDATA, sk);
+	xway_rx_arm(conn, sk);
+	if (!xway_rx_readable(conn, sk, true) && !rx_ended(conn, sk))
+		*timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, *timeo);
+	sk_clear_bit(SOCKWQ_ASYNC_WAITDATA, sk);
+	remove_wait_queue(sk_sleep(sk), &wait);
+	return READ_ONCE(sk->sk_disconnects) == disconnects ? 0 : -EPIPE;
+}
+
+/* Sleep until more than @had bytes are unread, or no more can come; as rx_wait(). */
+static int rx_wait_more(struct xway_conn *conn, struct sock *sk, long *timeo,
+			u32 had)
+{
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	int disconnects = READ_ONCE(sk->sk_disconnects);
+
+	add_wait_queue(sk_sleep(sk), &wait);
+	sk_set_bit(SOCKWQ_ASYNC_WAITDATA, sk);
+	while (*timeo && !signal_pending(current)) {
+		u32 prod = READ_ONCE(conn->rx.prod);
+
+		xway_rx_arm(conn, sk);
+		if (xway_rx_unread(conn, sk) > had || rx_ended(conn, sk))
+			break;
+		/* Bytes came, and another reader took some: not asked for yet. */
+		if (READ_ONCE(conn->rx.prod) != prod)
+			continue;
+		*timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, *timeo);
+	}
+	sk_clear_bit(SOCKWQ_ASYNC_WAITDATA, sk);
+	remove_wait_queue(sk_sleep(sk), &wait);
+	if (signal_pending(current))
+		*timeo = 0;
+	return READ_ONCE(sk->sk_disconnects) == disconnects ? 0 : -EPIPE;
+}
+
+/*
+ * TCP makes a new edge for every arrival. So before the call ends, if anybody
+ * watches the socket, ask for an event at the next byte; and if one came since
+ * we looked, and saw @prod, make the edge ourselves.
+ */
+static void rx_rearm(struct xway_conn *conn, struct sock *sk, u32 prod)
+{
+	bool more;
+
+	if (conn->state == XWAY_CONN_TCP || !rx_watched(sk))
+		return;
+	xway_rx_arm(conn, sk);
+	mutex_lock(&conn->rx.lock);
+	xway_rx_avail(conn);
+	more = conn->rx.prod != prod;
+	mutex_unlock(&conn->rx.lock);
+	if (more) {
+		xway_rx_arm(conn, sk);
+		/* Another reader may have it. */
+		if (xway_rx_readable(conn, sk, true))
+			rx_tell(conn, sk);
+	}
+}
+
+/* The reader has read all that did not come by TCP: let the socket go. */
+static void rx_finish(struct xway_conn *conn, struct sock *sk)
+{
+	if (!test_bit(XWAY_F_FALLBACK, &conn->flags) ||
+	    READ_ONCE(conn->state) != XWAY_CONN_TCP || !xway_rx_done(conn) ||
+	    (test_bit(XWAY_F_PARK, &conn->flags) && xway_rx_requeued(conn, sk)))
+		return;
+	lock_sock(sk);
+	if (conn->sk == sk && !xway_detach_or_park(conn, sk))
+		xway_conn_queue(conn);	/* asks again until there is memory */
+	release_sock(sk);
+}
+
+/* @held: the connection, with the caller's reference; another one in the end if
+ * that in the socket is renewed.
+ */
+static int do_recvmsg(struct xway_conn **held, struct sock *sk,
+		      struct msghdr *msg, size_t len, int flags, int *addr_len)
+{
+	struct xway_conn *conn = *held;
+	long timeo = sock_rcvtimeo(sk, flags & MSG_DONTWAIT);
+	int target = sock_rcvlowat(sk, flags & MSG_WAITALL, len);
+	size_t most = SIZE_MAX;
+	struct iov_iter start = msg->msg_iter;
+	size_t room = msg->msg_controllen;
+	int copied = 0, peeked = 0, faults = 0, ret;
+	u32 prod = READ_ONCE(conn->rx.prod);
+	bool looked = false, last = false;
+
+	/* What TCP copies in part of a peek it does not say. */
+	if ((flags & (MSG_PEEK | MSG_TRUNC)) == MSG_PEEK)
+		fault_in_iov_iter_writeable(&msg->msg_iter,
+					    min_t(size_t, len, FAULT_IN));
+
+	for (;;) {
+		mutex_lock(&conn->rx.lock);
+		if (test_bit(XWAY_F_DETACHED, &conn->flags)) {
+			mutex_unlock(&conn->rx.lock);
+			*held = xway_attached_again(conn, sk);
+			if (*held != conn) {
+				conn = *held;
+				peeked = 0;
+				last = false;
+				continue;
+			}
+			if (copied >= target)
+				break;
+			if (!copied && timeo && xway_restart(msg))
+				return -ERESTARTSYS;
+			/* MSG_WAITALL has its due; our text waits with it.
+			 * TCP would wait for all of SO_RCVLOWAT once more.
+			 */
+			if (copied && !(flags & MSG_WAITALL))
+				flags |= MSG_DONTWAIT;
+			ret = conn->base_prot->recvmsg(sk, msg, len - copied,
+						       flags, addr_len);
+			if (copied) {
+				xway_keep_error(sk, ret);
+				ret = copied + max(ret, 0);
+			}
+			if (ret > 0)
+				rx_stamp(sk, msg, room);
+			return ret;
+		}
+		ret = rx_once(conn, sk, msg, min(most, len - copied), copied,
+			      flags, addr_len);
+		most = SIZE_MAX;
+		prod = conn->rx.prod;
+		if (ret >= 0 || ret == -EAGAIN)
+			rx_finish(conn, sk);
+		mutex_unlock(&conn->rx.lock);
+
+		if (ret == -XWAY_AGAIN_FAULT) {
+			/* TCP copies a buffer whole or not at all. */
+			most = min_t(size_t, len - copied, FAULT_IN);
+			most -= fault_in_iov_iter_writeable(&msg->msg_iter,
+							    most);
+			if (most && ++faults < FAULTS_MAX)
+				continue;
+			copied = copied ?: -EFAULT;
+			break;
+		}
+		if (ret > 0) {
+			looked = false;
+			faults = 0;
+			copied += ret;
+			if (copied == len)
+				break;
+			if (!(flags & MSG_PEEK))
+				continue;
+			/* MSG_WAITALL: peek again, from the first byte, once
+			 * there are more; if a peek then shows no more, the
+			 * rest is past the next switch.
+			 */
+			if (copied >= target || copied == peeked || last ||
+			    READ_ONCE(sk->sk_peek_off) >= 0)
+				break;
+			if (rx_wait_more(conn, sk, &timeo, copied))
+				break;
+			last = !timeo || rx_ended(conn, sk);
+			peeked = copied;
+			copied = 0;
+			msg->msg_iter = start;
+			continue;
+		}
+		if (ret != -EAGAIN) {
+			/* An error waits for the next call if bytes were read. */
+			if (copied)
+				xway_keep_error(sk, ret);
+			else
+				copied = ret;
+			break;
+		}
+		if (copied >= target)
+			break;
+		if (!timeo) {
+			/* Arm, then look once more: the edge after EAGAIN. */
+			xway_rx_arm(conn, sk);
+			if (!looked && xway_rx_readable(conn, sk, false)) {
+				looked = true;
+				continue;
+			}
+			/* Another reader may have taken what was peeked. */
+			copied = copied ?: peeked ?: -EAGAIN;
+			break;
+		}
+		if (signal_pending(current)) {
+			copied = copied ?: sock_intr_errno(timeo);
+			break;
+		}
+		ret = rx_wait(conn, sk, &timeo);
+		if (ret) {
+			copied = copied ?: ret;
+			break;
+		}
+	}
+	if (copied > 0)
+		rx_stamp(sk, msg, room);
+	if (copied >= 0 && rx_inq_wanted(sk, msg))
+		rx_inq(conn, sk, msg);
+	if (copied > 0)
+		rx_rearm(conn, sk, prod);
+	return copied;
+}
+
+int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags,
+		 int *addr_len)
+{
+	struct xway_conn *conn = xway_attached(sk);
+	int ret;
+
+	if (!conn) {
+		if (!(flags & MSG_DONTWAIT) && xway_restart(msg))
+			return -ERESTARTSYS;
+		xway_stray_enter();
+		ret = xway_base_of(sk)->recvmsg(sk, msg, len, flags, addr_len);
+		xway_stray_leave();
+		return ret;
+	}
+	if (unlikely((flags & (MSG_ERRQUEUE | MSG_OOB)) ||
+		     tcp_sk(sk)->repair)) {
+		ret = conn->base_prot->recvmsg(sk, msg, len, flags, addr_len);
+	} else {
+		if (sock_flag(sk, SOCK_RCVTSTAMP) || READ_ONCE(sk->sk_tsflags))
+			xway_conn_fallback(conn, XWAY_R_TIMESTAMP);
+		ret = do_recvmsg(&conn, sk, msg, len, flags, addr_len);
+		xway_conn_want(conn);
+	}
+	xway_conn_put(conn);
+	return ret;
+}
+
+bool xway_sock_is_readable(struct sock *sk)
+{
+	struct xway_conn *conn;
+	bool ret = false;
+
+	rcu_read_lock();
+	conn = xway_attached_rcu(sk);
+	if (conn) {
+		xway_rx_arm(conn, sk);
+		ret = xway_rx_readable(conn, sk, false) &&
+		      !xway_rx_low(conn, sk);
+	}
+	rcu_read_unlock();
+	return ret;
+}

@@ -1,0 +1,534 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Receiving: which bytes come next, and reading them from the ring.
+ *
+ * A stream is a sequence of stretches: TCP up to a sequence number, ring up to
+ * an index, TCP, and so on. rx.gen numbers the stretch that is being read.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/uio.h>
+#include <net/tcp.h>
+
+#include "arena.h"
+#include "compat.h"
+#include "conn.h"
+#include "link.h"
+#include "trace.h"
+
+/* Give room back at least this often, so that the writer works beside us: after
+ * so much, or a sixteenth of a larger ring.
+ */
+#define RX_STRETCH 16384u
+
+/**
+ * xway_rx_update() - learn of the peer's switches
+ * @conn: connection, its rx.lock held
+ *
+ * Whoever saw TCP bytes that came after a switch and then calls this learns of
+ * that switch: the sender stored the mark first.
+ */
+void xway_rx_update(struct xway_conn *conn)
+{
+	const struct xway_words *peer;
+	struct xway_rx *rx = &conn->rx;
+	u32 gen, g;
+
+	lockdep_assert_held(&rx->lock);
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	if (peer && !rx->spilled) {
+		/* Marks after it: pairs with tx_mark() at the peer. */
+		gen = virt_load_acquire(&peer->gen);
+		if (gen - rx->gen > 2 || (s32)(gen - rx->seen) < 0) {
+			xway_conn_bad(conn);
+			gen = rx->seen;
+		}
+		for (g = rx->seen + 1; g != gen + 1; g++) {
+			rx->mark[g & 1].seq = READ_ONCE(peer->mark[g & 1].seq);
+			rx->mark[g & 1].idx = READ_ONCE(peer->mark[g & 1].idx);
+		}
+		WRITE_ONCE(rx->seen, gen);
+	}
+	rcu_read_unlock();
+}
+
+/**
+ * xway_rx_avail() - bytes of the ring that can be read now
+ * @conn: connection, its rx.lock held
+ *
+ * Return: bytes from rx.cons up to the peer's index or the end of the stretch.
+ */
+u32 xway_rx_avail(struct xway_conn *conn)
+{
+	const struct xway_words *peer;
+	struct xway_rx *rx = &conn->rx;
+	u32 n, end;
+
+	if (!rx->spilled) {
+		rcu_read_lock();
+		peer = rcu_dereference(conn->peer);
+		if (peer) {
+			/* Bytes after it: pairs with xway_tx_publish(). */
+			rx->prod = virt_load_acquire(&peer->prod);
+		}
+		rcu_read_unlock();
+	}
+	if (!xway_ring_unread(rx->prod, rx->cons, rx->size, &n)) {
+		xway_conn_bad(conn);
+		return 0;
+	}
+	if ((rx->gen & 1) && rx->seen != rx->gen) {
+		end = rx->mark[(rx->gen + 1) & 1].idx - rx->cons;
+		if (end > n) {
+			xway_conn_bad(conn);
+			return 0;
+		}
+		n = end;
+	}
+	return n;
+}
+
+/**
+ * xway_rx_advance() - go on to the next stretch if this one is read
+ * @conn: connection, its rx.lock held
+ * @sk: its socket
+ *
+ * Return: true if it went on.
+ */
+bool xway_rx_advance(struct xway_conn *conn, struct sock *sk)
+{
+	struct xway_rx *rx = &conn->rx;
+	u32 next = (rx->gen + 1) & 1;
+
+	lockdep_assert_held(&rx->lock);
+	if (rx->gen == rx->seen)
+		return false;
+	if (rx->gen & 1) {
+		if (rx->cons != rx->mark[next].idx)
+			return false;
+	} else {
+		/* FIN takes a sequence number as well: not before, not equal */
+		if (before(READ_ONCE(tcp_sk(sk)->copied_seq),
+			   rx->mark[next].seq))
+			return false;
+		if (rx->cons != rx->mark[next].idx) {
+			xway_conn_bad(conn);
+			return false;
+		}
+	}
+	WRITE_ONCE(rx->gen, rx->gen + 1);
+	rcu_read_lock();
+	if (rcu_access_pointer(conn->peer))
+		WRITE_ONCE(conn->own->gen_done, rx->gen);
+	rcu_read_unlock();
+	return true;
+}
+
+/* Has everything that did not come by TCP been read? */
+bool xway_rx_done(struct xway_conn *conn)
+{
+	return !(conn->rx.gen & 1) && conn->rx.gen == conn->rx.seen;
+}
+
+static void rx_publish(struct xway_conn *conn, u32 old)
+{
+	const struct xway_words *peer;
+
+	if (conn->rx.spilled)
+		return;
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	if (peer && xway_ring_publish(&conn->own->cons, conn->rx.cons, old,
+				      &peer->want_room))
+		xway_link_bell(conn->link, conn->peer_id, &conn->bell_last);
+	rcu_read_unlock();
+}
+
+/*
+ * Copy what lies in one piece, or with MSG_TRUNC count it. Page faults are off
+ * while the peer's pages are read, so that unmapping never waits for a user's
+ * fault handler. @len: in: bytes wanted; out: of these, bytes in the piece.
+ * Return: bytes copied.
+ */
+static u32 rx_copy(const struct xway_rx *rx, struct msghdr *msg, u32 idx,
+		   u32 *len, int flags)
+{
+	void *at = xway_ring_at(rx->pages, idx, rx->size, len);
+	u32 got;
+
+	if (flags & MSG_TRUNC)
+		return *len;
+	pagefault_disable();
+	got = _copy_to_iter(at, *len, &msg->msg_iter);	/* as xway_tx_copy() */
+	pagefault_enable();
+	return got;
+}
+
+/**
+ * xway_rx_ring() - copy bytes out of the ring
+ * @conn: connection that reads a ring stretch, its rx.lock held
+ * @msg: where to
+ * @len: at most so many
+ * @flags: MSG_PEEK and MSG_TRUNC count
+ * @peek_off: with MSG_PEEK, bytes to pass over
+ *
+ * Return: bytes copied; 0 if there are none; -XWAY_AGAIN_FAULT if the caller
+ * must fault in the user's memory without rx.lock and try again.
+ */
+int xway_rx_ring(struct xway_conn *conn, struct msghdr *msg, size_t len,
+		 int flags, u32 peek_off)
+{
+	struct xway_rx *rx = &conn->rx;
+	u32 avail = xway_rx_avail(conn), done = 0, start = rx->cons;
+	u32 stretch = max(RX_STRETCH, rx->size / 16), published = start;
+
+	lockdep_assert_held(&rx->lock);
+	if (flags & MSG_PEEK) {
+		if (peek_off >= avail)
+			return 0;
+		start += peek_off;
+		avail -= peek_off;
+	}
+	len = min_t(size_t, len, avail);
+	while (done < len) {
+		u32 n = min_t(u32, len - done, stretch - done % stretch);
+		u32 got = rx_copy(rx, msg, start + done, &n, flags);
+
+		done += got;
+		if (!(flags & MSG_PEEK)) {
+			WRITE_ONCE(rx->cons, start + done);
+			if (rx->cons - published >= stretch) {
+				rx_publish(conn, published);
+				published = rx->cons;
+			}
+		}
+		if (got < n)
+			break;
+	}
+	if (!(flags & MSG_PEEK) && rx->cons != published)
+		rx_publish(conn, published);
+	if (!(flags & MSG_PEEK))
+		rx->ring_bytes += done;
+	if (rx->spilled && rx->cons == rx->prod)
+		xway_rx_free(conn);
+	if (!done && len)
+		return -XWAY_AGAIN_FAULT;
+	return done;
+}
+
+/**
+ * xway_rx_peek_next() - peek into the ring stretch after the TCP stretch
+ * @conn: connection that reads a TCP stretch, its rx.lock held
+ * @msg: where to
+ * @len: at most so many
+ * @flags: with MSG_TRUNC bytes are only counted
+ *
+ * Return: bytes copied; fewer than there are if the user's memory is not there.
+ */
+u32 xway_rx_peek_next(struct xway_conn *conn, struct msghdr *msg, size_t len,
+		      int flags)
+{
+	struct xway_rx *rx = &conn->rx;
+	u32 avail = xway_rx_avail(conn), done = 0;
+
+	lockdep_assert_held(&rx->lock);
+	if (rx->seen == rx->gen)
+		return 0;
+	if (rx->seen - rx->gen == 2)
+		avail = min(avail, rx->mark[rx->gen & 1].idx - rx->cons);
+	len = min_t(size_t, len, avail);
+	while (done < len) {
+		u32 n = len - done;
+		u32 got = rx_copy(rx, msg, rx->cons + done, &n, flags);
+
+		done += got;
+		if (got < n)
+			break;
+	}
+	return done;
+}
+
+/**
+ * xway_rx_readable() - is there something to read, as far as one can see?
+ * @conn: connection
+ * @sk: its socket
+ * @tcp: count TCP's bytes too (poll counts them itself)
+ *
+ * Without rx.lock, so a reader may be at work: what it leaves is what counts,
+ * and it looks again before it sleeps.
+ */
+bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp)
+{
+	const struct xway_words *peer;
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct xway_rx *rx = &conn->rx;
+	u32 gen = READ_ONCE(rx->gen), seen, prod = READ_ONCE(rx->prod);
+	const struct xway_mark *mark;
+	u32 cons = READ_ONCE(rx->cons), have;
+	bool ring = gen & 1, next_tcp = !ring;
+
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	if (READ_ONCE(rx->spilled))
+		peer = NULL;
+	seen = READ_ONCE(rx->seen);
+	mark = rx->mark;
+	if (peer && seen == gen) {
+		/* Marks after it: pairs with tx_mark() at the peer. */
+		seen = virt_load_acquire(&peer->gen);
+		mark = peer->mark;
+	}
+	if (seen != gen && ring)
+		next_tcp = cons == READ_ONCE(mark[(gen + 1) & 1].idx);
+	else if (seen != gen)
+		ring = !before(READ_ONCE(tp->copied_seq),
+			       READ_ONCE(mark[(gen + 1) & 1].seq));
+	if (peer)
+		/* As in xway_rx_avail(): pairs with xway_tx_publish(). */
+		prod = virt_load_acquire(&peer->prod);
+	rcu_read_unlock();
+	if (ring && prod != cons)
+		return true;
+	if (!tcp || !next_tcp)
+		return false;
+	have = READ_ONCE(tp->rcv_nxt) - READ_ONCE(tp->copied_seq);
+	/* As in tcp_poll(): an urgent byte is not read with others, and who
+	 * peeks does not get past it.
+	 */
+	if (unlikely(READ_ONCE(tp->urg_data)) && have &&
+	    READ_ONCE(tp->urg_seq) == READ_ONCE(tp->copied_seq) &&
+	    !sock_flag(sk, SOCK_URGINLINE))
+		have--;
+	return have;
+}
+
+/**
+ * xway_rx_empty() - has all that is in the peer's ring been read?
+ * @conn: connection
+ *
+ * Without rx.lock, as xway_rx_readable(). Return: false without a channel, too.
+ */
+bool xway_rx_empty(const struct xway_conn *conn)
+{
+	const struct xway_words *peer;
+	bool ret;
+
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	ret = peer && READ_ONCE(peer->prod) == READ_ONCE(conn->rx.cons);
+	rcu_read_unlock();
+	return ret;
+}
+
+/**
+ * xway_rx_low() - has the ring less to read than SO_RCVLOWAT asks for?
+ * @conn: connection that reads a ring stretch
+ * @sk: its socket
+ *
+ * Without rx.lock, as xway_rx_readable().
+ */
+bool xway_rx_low(struct xway_conn *conn, const struct sock *sk)
+{
+	u32 low = READ_ONCE(sk->sk_rcvlowat), gen = READ_ONCE(conn->rx.gen);
+	const struct xway_words *peer;
+	bool ret = false;
+
+	if (low <= 1 || READ_ONCE(conn->rx.spilled))
+		return false;
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	/* TCP does not count what is in the ring when it wakes: once the rest
+	 * comes by TCP, what is here is enough.
+	 */
+	if (peer && READ_ONCE(peer->gen) == gen)
+		ret = READ_ONCE(peer->prod) - READ_ONCE(conn->rx.cons) < low;
+	rcu_read_unlock();
+	return ret;
+}
+
+/* Ask for no event: an index that was passed is not passed again soon. */
+void xway_rx_disarm(struct xway_conn *conn)
+{
+	rcu_read_lock();
+	if (rcu_access_pointer(conn->peer))
+		WRITE_ONCE(conn->own->want_data, READ_ONCE(conn->rx.prod));
+	rcu_read_unlock();
+}
+
+/**
+ * xway_rx_arm_next() - ask for an event at the next byte that is put
+ * @conn: connection
+ *
+ * For signals, of which each arrival is one, whether the last has been read or
+ * not.
+ */
+void xway_rx_arm_next(struct xway_conn *conn)
+{
+	const struct xway_words *peer;
+	u32 prod, tries = 0;
+
+	rcu_read_lock();
+	peer = rcu_dereference(conn->peer);
+	/* One that came before this was armed is not the next one. An honest
+	 * peer does not put so many meanwhile.
+	 */
+	if (peer) {
+		do {
+			prod = READ_ONCE(peer->prod);
+			xway_ring_arm(&conn->own->want_data, prod + 1);
+		} while (READ_ONCE(peer->prod) != prod && ++tries < 16);
+		if (tries)
+			xway_conn_queue(conn);	/* as in xway_rx_arm() */
+	}
+	rcu_read_unlock();
+}
+
+/**
+ * xway_rx_arm() - ask for an event at the next byte; the caller looks again
+ * @conn: connection
+ * @sk: its socket
+ *
+ * None comes as long as there are bytes that nobody has looked at.
+ */
+void xway_rx_arm(struct xway_conn *conn, const struct sock *sk)
+{
+	const struct xway_words *peer;
+	u32 prod, tries = 0;
+
+	if (unlikely(sock_flag(sk, SOCK_FASYNC))) {
+		xway_rx_arm_next(conn);
+		return;
+	}
+	rcu_read_lock();
+	/* Another reader that went on meanwhile has asked for a later one, or has
+	 * not seen that somebody waits: an older request must not stay.
+	 */
+	peer = rcu_dereference(conn->peer);
+	if (peer) {
+		do {
+			prod = READ_ONCE(conn->rx.prod);
+			xway_ring_arm(&conn->own->want_data, prod + 1);
+		} while (READ_ONCE(conn->rx.prod) != prod && ++tries);
+		/* An older request was stored over that of another, who sleeps,
+		 * and what came before the newer one has passed neither.
+		 */
+		if (tries && READ_ONCE(peer->prod) != prod)
+			xway_conn_queue(conn);
+	}
+	rcu_read_unlock();
+}
+
+static void rx_uncharge(struct xway_conn *conn, u32 pages)
+{
+	conn->rx.charged -= pages;
+	atomic_sub(pages, &conn->link->peer->rx_pages);
+}
+
+/**
+ * xway_rx_charge() - may a connection read a ring of this size?
+ * @conn: connection, its link's mutex held
+ * @pages: pages of the ring
+ *
+ * What a peer leaves in a ring is copied out and stays until it is read. A peer
+ * that leaves much, again and again, gets no more of our memory that way than
+ * peer_pages_max. One that is honest, and set up as we are, has no more rings.
+ */
+bool xway_rx_charge(struct xway_conn *conn, u32 pages)
+{
+	atomic_t *all = &conn->link->peer->rx_pages;
+
+	lockdep_assert_held(&conn->link->lock);
+	/* Others only take away: a peer's earlier links get no more rings. */
+	if (atomic_read(all) + pages > xway_arena_pages_max())
+		return false;
+	atomic_add(pages, all);
+	conn->rx.charged = pages;
+	return true;
+}
+
+void xway_rx_free(struct xway_conn *conn)
+{
+	u32 i;
+
+	if (conn->rx.spilled && conn->rx.pages)
+		for (i = 0; i < conn->rx_pages; i++)
+			if (conn->rx.pages[i])
+				free_page((unsigned long)conn->rx.pages[i]);
+	kfree(conn->rx.pages);
+	conn->rx.pages = NULL;
+	rx_uncharge(conn, conn->rx.charged);
+}
+
+/* Forget what the ring holds: TCP has it now, or nobody is to read it. */
+void xway_rx_discard(struct xway_conn *conn)
+{
+	struct xway_rx *rx = &conn->rx;
+
+	lockdep_assert_held(&rx->lock);
+	xway_rx_free(conn);
+	WRITE_ONCE(rx->spilled, true);
+	WRITE_ONCE(rx->prod, rx->cons);
+	rx->seen = round_up(rx->seen, 2);
+	WRITE_ONCE(rx->gen, rx->seen);
+}
+
+/**
+ * xway_rx_spill() - copy what is unread out of the peer's ring
+ * @conn: connection with a channel, its rx.lock held
+ * @forced: the peer will send no mark any more: take what it has published
+ *
+ * Afterwards nothing of the peer is needed to read on.
+ *
+ * Return: 0; or with nothing changed -EAGAIN if the peer is on its ring and may
+ * put more there. Never with @forced.
+ */
+int xway_rx_spill(struct xway_conn *conn, bool forced)
+{
+	struct xway_rx *rx = &conn->rx;
+	void **pages;
+	u32 n, at, copied = 0;
+
+	lockdep_assert_held(&rx->lock);
+	if (rx->spilled || !rx->pages)
+		return 0;
+	xway_rx_update(conn);
+	if (!forced && (rx->seen & 1))
+		return -EAGAIN;
+	xway_rx_avail(conn);
+	/* There is no way on without these bytes, and single pages come. */
+	pages = kcalloc(conn->rx_pages, sizeof(*pages), GFP_KERNEL | __GFP_NOFAIL);
+	if (rx->prod - rx->cons > rx->size)
+		rx->prod = rx->cons;
+	for (at = rx->cons; at != rx->prod; at += n) {
+		u32 nr = (at & (rx->size - 1)) / RING_PAGE_SIZE;
+		void *from;
+
+		n = min(rx->prod - at, RING_PAGE_SIZE - at % RING_PAGE_SIZE);
+		from = xway_ring_at(rx->pages, at, rx->size, &n);
+		if (!pages[nr]) {
+			pages[nr] = (void *)__get_free_page(GFP_KERNEL |
+							    __GFP_NOFAIL);
+			copied++;
+		}
+		memcpy(pages[nr] + offset_in_page(from), from, n);
+	}
+	if (rx->prod != rx->cons) {
+		xway_count(SPILLS);
+		xway_count_add(SPILL_BYTES, rx->prod - rx->cons);
+	}
+	kfree(rx->pages);
+	rx->pages = pages;
+	WRITE_ONCE(rx->spilled, true);
+	rx_uncharge(conn, rx->charged - copied);
+	if (!copied)
+		xway_rx_free(conn);
+	if (forced && (rx->seen & 1)) {
+		/* The stretch ends where the peer's words end. */
+		rx->cut = true;
+		rx->seen++;
+		rx->mark[rx->seen & 1].idx = rx->prod;
+	}
+	return 0;
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sending by a held socket: sendmsg and the question whether it would wait.
+ */
+#include <net/tcp.h>
+
+#include "calls.h"
+#include "handshake.h"
+#include "conn.h"
+#include "attach.h"
+#include "tx.h"
+
+/* While a ring may come, TCP gets a long send() in pieces of this size. */
+#define TCP_PIECE 65536
+
+/* Bytes that may be copied with softirqs off */
+#define SHORT_MAX 4096
+
+bool xway_stream_memory_free(const struct sock *sk, int wake)
+{
+	struct xway_conn *conn;
+	bool ret;
+
+	rcu_read_lock();
+	conn = xway_attached_rcu(sk);
+	ret = conn && (READ_ONCE(conn->tx.gen) & 1) ?
+		xway_tx_writeable(conn, sk) :
+		xway_base_of(sk)->stream_memory_free(sk, wake);
+	rcu_read_unlock();
+	return ret;
+}
+
+/* What the ring does not carry, this connection carries by TCP from now on. */
+static __always_inline enum xway_reason
+tx_refusal(const struct xway_conn *conn, const struct sock *sk,
+	   const struct msghdr *msg)
+{
+	if (msg->msg_controllen || READ_ONCE(sk->sk_tsflags))
+		return XWAY_R_TIMESTAMP;
+	if (tcp_sk(sk)->repair)
+		return XWAY_R_REPAIR;
+	/* SO_MAX_PACING_RATE is kept by TCP's timer. */
+	if (READ_ONCE(sk->sk_max_pacing_rate) != ~0UL)
+		return XWAY_R_OPTION;
+	/* What the peer answers must come by TCP. */
+	if (xway_conn_taken(conn, sk))
+		return XWAY_R_KERNEL;
+	return XWAY_R_NONE;
+}
+
+static enum xway_reason tx_refusal_by_flags(const struct sock *sk,
+					    const struct msghdr *msg)
+{
+	if (msg->msg_flags & MSG_OOB)
+		return XWAY_R_OOB;
+	if ((msg->msg_flags & MSG_ZEROCOPY) && !msg->msg_ubuf &&
+	    sock_flag(sk, SOCK_ZEROCOPY))
+		return XWAY_R_ZEROCOPY;
+	return XWAY_R_NONE;
+}
+
+static void tx_refuse(struct xway_conn *conn, struct sock *sk,
+		      enum xway_reason why)
+{
+	WRITE_ONCE(conn->tx.usable, false);
+	xway_tx_to_tcp(conn, sk);
+	xway_conn_fallback(conn, why);
+}
+
+static int tx_tcp(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
+		  size_t piece)
+{
+	size_t left = msg_data_left(msg);
+	int ret;
+
+	if (piece < left)
+		iov_iter_truncate(&msg->msg_iter, piece);
+	ret = tcp_sendmsg_locked(sk, msg, min(piece, left));
+	if (piece < left)
+		iov_iter_reexpand(&msg->msg_iter,
+				  left - (ret > 0 ? ret : 0));
+	if (ret > 0)
+		conn->tx.tcp_bytes += ret;
+	return ret;
+}
+
+/*
+ * Sleep until the ring has room or the wait makes no sense any more.
+ * Return: 0, or -EPIPE if the socket was disconnected meanwhile.
+ */
+static int tx_wait(struct xway_conn *conn, struct sock *sk, long *timeo)
+{
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	int ret;
+
+	add_wait_queue(sk_sleep(sk), &wait);
+	sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
+	set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
+	sk->sk_write_pending++;
+	ret = sk_wait_event(sk, timeo,
+			    READ_ONCE(sk->sk_err) ||
+			    (READ_ONCE(sk->sk_shutdown) & SEND_SHUTDOWN) ||
+			    !(READ_ONCE(conn->tx.gen) & 1) ||
+			    xway_tx_writeable(conn, sk), &wait);
+	sk->sk_write_pending--;
+	remove_wait_queue(sk_sleep(sk), &wait);
+	/* Disconnected meanwhile: the ring may be another connection's. */
+	if (test_bit(XWAY_F_DETACHED, &conn->flags) && (conn->tx.gen & 1))
+		return -EPIPE;
+	return min(ret, 0);
+}
+
+/* Now or later, if it rests: then by a connection in its place */
+static bool may_have_ring(const struct xway_conn *conn)
+{
+	unsigned long flags = READ_ONCE(conn->flags);
+
+	return !(flags & BIT(XWAY_F_FALLBACK)) || (flags & BIT(XWAY_F_PARK));
+}
+
+static bool tx_ended(const struct sock *sk)
+{
+	return sk->sk_err || (sk->sk_shutdown & SEND_SHUTDOWN);
+}
+
+/*
+ * @held is the connection, with a reference, and in the end the one that has taken
+ * its place during a long send.
+ */
+static int do_sendmsg(struct xway_conn **held, struct sock *sk,
+		      struct msghdr *msg)
+{
+	struct xway_conn *conn = *held;
+	long timeo = sock_sndtimeo(sk, msg->msg_flags & MSG_DONTWAIT);
+	unsigned int flags = msg->msg_flags;
+	enum xway_reason why = tx_refusal_by_flags(sk, msg) ?:
+			       tx_refusal(conn, sk, msg);
+	int copied = 0, ret;
+
+	if (unlikely(why != XWAY_R_NONE))
+		tx_refuse(conn, sk, why);
+	do {
+		size_t piece = SIZE_MAX;
+
+		if (!(conn->tx.gen & 1) && !xway_tx_to_ring(conn, sk)) {
+			/* Each would have all of SO_SNDTIMEO. */
+			if (may_have_ring(conn) && !(flags & MSG_OOB) &&
+			    (!timeo || timeo == MAX_SCHEDULE_TIMEOUT))
+				piece = TCP_PIECE;
+			if (copied) {
+				if (tx_ended(sk))
+					break;
+				msg->msg_flags |= MSG_NOSIGNAL;
+			}
+			ret = tx_tcp(conn, sk, msg, piece);
+			msg->msg_flags = flags;
+			if (ret < 0) {
+				if (copied)
+					xway_keep_error(sk, ret);
+				else
+					copied = ret;
+				break;
+			}
+			copied += ret;
+			if (ret < piece)
+				break;
+			/* While it slept, much may have come to be otherwise. */
+			if (test_bit(XWAY_F_DETACHED, &conn->flags))
+				conn = *held = xway_attached_again(conn, sk);
+			why = tx_refusal(conn, sk, msg);
+			if (unlikely(why != XWAY_R_NONE))
+				tx_refuse(conn, sk, why);
+			xway_conn_want(conn);
+			continue;
+		}
+		if (tx_ended(sk)) {
+			if (!copied)
+				copied = sk_stream_error(sk, flags, -EPIPE);
+			break;
+		}
+		ret = xway_tx_put(conn, sk, msg, copied);
+		if (ret > 0) {
+			copied += ret;
+			continue;
+		}
+		if (ret == -EPIPE) {
+			xway_tx_discard(conn);
+			continue;
+		}
+		if (ret != -EAGAIN) {
+			copied = copied ?: ret;
+			break;
+		}
+		if (!timeo) {
+			set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
+			sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
+			/* Arm; if half of it is free by now, there was room. */
+			if (xway_tx_writeable(conn, sk) &&
+			    xway_tx_look(conn, sk))
+				continue;
+			copied = copied ?: -EAGAIN;
+			break;
+		}
+		if (signal_pending(current)) {
+			copied = copied ?: sock_intr_errno(timeo);
+			break;
+		}
+		ret = tx_wait(conn, sk, &timeo);
+		if (ret) {
+			copied = copied ?: sk_stream_error(sk, flags, ret);
+			break;
+		}
+	} while (msg_data_left(msg));
+	return copied;
+}
+
+/*
+ * Copy into free room a message that is not one buffer, lies in pieces, or has a
+ * bad address: that is found out there. Out of line, or it takes the registers that
+ * copy_short() needs.
+ */
+static noinline bool copy_pieces(const struct xway_tx *tx, struct msghdr *msg,
+				 u32 len)
+{
+	u32 got = xway_tx_copy(tx, msg, len);
+
+	if (got < len)
+		iov_iter_revert(&msg->msg_iter, got);
+	return got == len;
+}
+
+/*
+ * Copy a short message. One that is one buffer, as write() and send() have it, and
+ * lies in one piece in the ring, is copied at once: of a few bytes the way through
+ * _copy_from_iter() costs more than the bytes. Return: false, and @msg as it was,
+ * if its memory is not there.
+ */
+static __always_inline bool copy_short(const struct xway_tx *tx,
+				       struct msghdr *msg, u32 len)
+{
+	struct iov_iter *from = &msg->msg_iter;
+	const void __user *user;
+	u32 n = len;
+	void *at;
+
+	if (!iter_is_ubuf(from))
+		return copy_pieces(tx, msg, len);
+	at = xway_ring_at(tx->pages, tx->prod, tx->size, &n);
+	user = from->ubuf + from->iov_offset;
+	if (n != len || !access_ok(user, len))
+		return copy_pieces(tx, msg, len);
+	user = xway_user_address(user);
+	instrument_copy_from_user_before(at, user, len);
+	n = raw_copy_from_user(at, user, len);
+	instrument_copy_from_user_after(at, user, len, n);
+	if (unlikely(n))
+		return false;
+	from->iov_offset += len;
+	from->count -= len;
+	return true;
+}
+
+/* Put a short message into the ring. Return: false, and @msg as it was, if its
+ * memory is not there, or the peer has closed its socket.
+ */
+static __always_inline bool put_short(struct xway_conn *conn,
+				      struct msghdr *msg, u32 len)
+{
+	bool copied;
+
+	pagefault_disable();
+	copied = copy_short(&conn->tx, msg, len);
+	pagefault_enable();
+	return likely(copied) && xway_tx_publish(conn, msg, len);
+}
+
+/*
+ * Most messages are short and find the ring in use and room in it. For them the
+ * socket's spinlock does: nobody is its owner, and none can become it, so the
+ * connection stays. Return: false, with nothing sent, if anything is otherwise.
+ */
+static bool send_short(struct sock *sk, struct msghdr *msg, u32 len)
+{
+	struct xway_conn *conn;
+	bool done;
+
+	spin_lock_bh(&sk->sk_lock.slock);
+	conn = xway_attached_rcu(sk);
+	done = conn && !sock_owned_by_user_nocheck(sk) &&
+	       conn->tx.until - conn->tx.prod >= len &&
+	       /* SO_SNDBUF may just have been set: nobody tells us. */
+	       (!(sk->sk_userlocks & SOCK_SNDBUF_LOCK) ||
+		xway_tx_room(&conn->tx, sk) >= len) && !tx_ended(sk) &&
+	       tx_refusal(conn, sk, msg) == XWAY_R_NONE &&
+	       put_short(conn, msg, len);
+	spin_unlock_bh(&sk->sk_lock.slock);
+	return done;
+}
+
+int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
+{
+	struct xway_conn *conn = xway_attached(sk);
+	const struct proto *prot = READ_ONCE(sk->sk_prot);
+	int ret;
+
+	if (!conn) {
+		if (!(msg->msg_flags & MSG_DONTWAIT) && xway_restart(msg))
+			return -ERESTARTSYS;
+		/* Given back since the call began, and perhaps to another
+		 * owner, as kernel TLS.
+		 */
+		if (prot->sendmsg == xway_sendmsg)
+			prot = xway_base_of(sk);
+		xway_stray_enter();
+		ret = prot->sendmsg(sk, msg, size);
+		xway_stray_leave();
+		return ret;
+	}
+	lock_sock(sk);
+	if (unlikely(test_bit(XWAY_F_DETACHED, &conn->flags)))
+		conn = xway_attached_again(conn, sk);
+	/* MSG_FASTOPEN: TCP says what is wrong with that on a connection. */
+	if (unlikely(test_bit(XWAY_F_DETACHED, &conn->flags) || !size ||
+		     (msg->msg_flags & MSG_FASTOPEN)))
+		ret = tcp_sendmsg_locked(sk, msg, size);
+	else
+		ret = do_sendmsg(&conn, sk, msg);
+	release_sock(sk);
+	xway_conn_want(conn);
+	xway_conn_put(conn);
+	return ret;
+}
+
+/**
+ * xway_sock_sendmsg() - sendmsg of the struct socket
+ * @sock: its socket is held, or was a moment ago
+ * @msg: the message
+ * @size: its bytes
+ *
+ * Stands before inet_sendmsg(), so that a short message need not go through it.
+ */
+int xway_sock_sendmsg(struct socket *sock, struct msghdr *msg, size_t size)
+{
+	const unsigned int plain = MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE;
+	struct sock *sk = sock->sk;
+
+	if (likely(size - 1 < SHORT_MAX && !(msg->msg_flags & ~plain) &&
+		   send_short(sk, msg, size)))
+		return size;
+	/* As inet_send_prepare(). What is held is bound. */
+	sock_rps_record_flow(sk);
+	return xway_sendmsg(sk, msg, size);
+}

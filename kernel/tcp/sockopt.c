@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Options and requests of a held socket, and what it refuses.
+ */
+#include <asm/ioctls.h>
+#include <linux/net.h>
+#include <linux/sockios.h>
+#include <net/tcp.h>
+
+#include "calls.h"
+#include "conn.h"
+#include "attach.h"
+
+static enum xway_reason opt_refusal(int level, int optname)
+{
+	if (level == SOL_TCP) {
+		switch (optname) {
+		case TCP_ULP:
+			return XWAY_R_ULP;
+		case TCP_REPAIR:
+			return XWAY_R_REPAIR;
+		case TCP_MD5SIG:
+		case TCP_MD5SIG_EXT:
+			return XWAY_R_OPTION;
+		}
+	}
+	if (level == SOL_IPV6 && optname == IPV6_ADDRFORM)
+		return XWAY_R_OPTION;
+	return XWAY_R_NONE;
+}
+
+/*
+ * Bring a connection back to TCP. The peer has to do its part, so this waits,
+ * but not for ever, and unlike TCP's own calls it must not fail for a signal.
+ * Return: if the socket is still held, by which connection, with a reference.
+ */
+static struct xway_conn *give_back(const struct sock *sk, enum xway_reason why)
+{
+	/* Another one each time, if one that rested is in its place. */
+	struct xway_conn *conn = xway_attached(sk);
+	int i;
+
+	for (i = 0; i < 400 && conn; i++) {
+		xway_conn_fallback(conn, why);
+		if (i && fatal_signal_pending(current))
+			break;
+		/* Not without a reference: our text must stay meanwhile. */
+		if (i)
+			schedule_timeout_killable(1 + HZ / 100);
+		xway_conn_put(conn);
+		conn = xway_attached(sk);
+	}
+	return conn;
+}
+
+/*
+ * TCP's own option calls may sleep in a page fault that never ends. Who has a
+ * connection holds it meanwhile, so that unloading fails; who has none is a
+ * stray, for whom it waits.
+ */
+static struct xway_conn *enter(const struct sock *sk)
+{
+	struct xway_conn *conn = xway_attached(sk);
+
+	if (!conn)
+		xway_stray_enter();
+	return conn;
+}
+
+static void leave(struct xway_conn *conn)
+{
+	if (conn)
+		xway_conn_put(conn);
+	else
+		xway_stray_leave();
+}
+
+/*
+ * The connection that the socket has, with a reference and its rx.lock, under
+ * which it stays: no byte moves from the ring to TCP. Or NULL.
+ */
+static struct xway_conn *hold_rx(const struct sock *sk)
+{
+	struct xway_conn *conn = xway_attached(sk), *fresh;
+
+	while (conn) {
+		mutex_lock(&conn->rx.lock);
+		if (!test_bit(XWAY_F_DETACHED, &conn->flags))
+			break;
+		mutex_unlock(&conn->rx.lock);
+		fresh = xway_attached_again(conn, sk);
+		if (fresh == conn) {
+			xway_conn_put(conn);
+			return NULL;
+		}
+		conn = fresh;
+	}
+	return conn;
+}
+
+static void release_rx(struct xway_conn *conn)
+{
+	mutex_unlock(&conn->rx.lock);
+	xway_conn_put(conn);
+}
+
+/*
+ * Options that TCP refuses on a held socket: bring it back first.
+ */
+int xway_setsockopt(struct sock *sk, int level, int optname, sockptr_t optval,
+		    unsigned int optlen)
+{
+	enum xway_reason why = opt_refusal(level, optname);
+	struct xway_conn *entered = enter(sk), *conn = NULL;
+	int ret;
+
+	if (why != XWAY_R_NONE)
+		conn = give_back(sk, why);
+	if (conn)
+		xway_conn_put(conn);
+	ret = xway_base_of(sk)->setsockopt(sk, level, optname, optval, optlen);
+	/* Who waits for room looks again, and how long it may wait. */
+	if (entered && level == SOL_TCP && optname == TCP_USER_TIMEOUT)
+		xway_conn_queue(entered);
+	/* The next message asks anew how much the ring may hold. */
+	if (entered && level == SOL_TCP && optname == TCP_NOTSENT_LOWAT) {
+		lock_sock(sk);
+		conn = xway_attached_rcu(sk);
+		if (conn)
+			conn->tx.until = conn->tx.prod;
+		release_sock(sk);
+	}
+	leave(entered);
+	return ret;
+}
+
+/* TCP_INFO: the ring's bytes count as TCP's do. @size: of the field */
+static int info_add(char __user *optval, int len, size_t at, size_t size,
+		    u64 bytes)
+{
+	u64 n = 0;
+
+	if (len < (int)(at + size))
+		return 0;
+	/* Little-endian, as all machines that Xen runs on. */
+	if (copy_from_user(&n, optval + at, size))
+		return -EFAULT;
+	n += bytes;
+	return copy_to_user(optval + at, &n, size) ? -EFAULT : 0;
+}
+
+static int info_fill(struct xway_conn *conn, const struct sock *sk,
+		     char __user *optval, int __user *optlen)
+{
+	u32 unsent = xway_tx_backlog(conn, sk);
+	u64 sent = READ_ONCE(conn->tx.ring_bytes), received;
+	int len;
+
+	sent -= min_t(u64, sent, unsent);
+	mutex_lock(&conn->rx.lock);
+	received = conn->rx.ring_bytes + xway_rx_avail(conn);
+	mutex_unlock(&conn->rx.lock);
+#define AT(name) offsetof(struct tcp_info, tcpi_##name)
+	return get_user(len, optlen) ?:
+	       info_add(optval, len, AT(notsent_bytes), 4, unsent) ?:
+	       info_add(optval, len, AT(bytes_acked), 8, sent) ?:
+	       info_add(optval, len, AT(bytes_sent), 8, sent) ?:
+	       info_add(optval, len, AT(bytes_received), 8, received);
+#undef AT
+}
+
+/* What TCP answers when no page can be mapped: all is left to recv(). */
+static int zerocopy_none(struct xway_conn *conn, struct sock *sk,
+			 char __user *optval, int __user *optlen)
+{
+	struct tcp_zerocopy_receive zc = {};
+	int len;
+
+	if (get_user(len, optlen))
+		return -EFAULT;
+	if (len < (int)offsetofend(struct tcp_zerocopy_receive, length))
+		return -EINVAL;
+	len = min_t(int, len, sizeof(zc));
+	if (copy_from_user(&zc, optval, len))
+		return -EFAULT;
+	zc.recv_skip_hint = xway_rx_unread(conn, sk);
+	if (!zc.recv_skip_hint && sock_flag(sk, SOCK_DONE))
+		return -EIO;
+	zc.length = 0;
+	zc.inq = zc.recv_skip_hint;
+	zc.err = 0;
+	zc.copybuf_len = 0;
+	zc.msg_flags = 0;
+	return put_user(len, optlen) ?:
+	       copy_to_user(optval, &zc, len) ? -EFAULT : 0;
+}
+
+static int info_get(struct sock *sk, char __user *optval, int __user *optlen)
+{
+	struct xway_conn *conn;
+	int ret;
+
+	do {
+		conn = xway_attached(sk);
+		ret = xway_base_of(sk)->getsockopt(sk, SOL_TCP, TCP_INFO,
+						   optval, optlen);
+		if (ret || !conn)
+			break;
+		/* Who leaves adds them to TCP's, the socket locked: once more. */
+		if (READ_ONCE(conn->sk) == sk) {
+			ret = info_fill(conn, sk, optval, optlen);
+			break;
+		}
+		xway_conn_put(conn);
+	} while (true);
+	if (conn)
+		xway_conn_put(conn);
+	return ret;
+}
+
+static int do_getsockopt(struct sock *sk, int level, int optname,
+			 char __user *optval, int __user *optlen)
+{
+	struct xway_conn *conn = NULL;
+	int ret = 0;
+
+	if (level == SOL_TCP && optname == TCP_INFO)
+		return info_get(sk, optval, optlen);
+	/* It would read TCP's bytes past ours. */
+	if (level == SOL_TCP && optname == TCP_ZEROCOPY_RECEIVE) {
+		conn = give_back(sk, XWAY_R_ZEROCOPY);
+		if (conn)
+			ret = zerocopy_none(conn, sk, optval, optlen);
+	}
+	/* It is ours, and the program asked for none. */
+	if (level == SOL_TCP && optname == TCP_ULP) {
+		conn = xway_attached(sk);
+		if (conn)
+			ret = put_user(0, optlen);
+	}
+	if (!conn)
+		return xway_base_of(sk)->getsockopt(sk, level, optname, optval,
+						    optlen);
+	xway_conn_put(conn);
+	return ret;
+}
+
+int xway_getsockopt(struct sock *sk, int level, int optname,
+		    char __user *optval, int __user *optlen)
+{
+	struct xway_conn *entered = enter(sk);
+	int ret = do_getsockopt(sk, level, optname, optval, optlen);
+
+	leave(entered);
+	return ret;
+}
+
+/* The ring's unread bytes. */
+static u32 ring_inq(struct xway_conn *conn)
+{
+	lockdep_assert_held(&conn->rx.lock);
+	xway_rx_update(conn);
+	return xway_rx_avail(conn);
+}
+
+/* What SIOCINQ answers. */
+static u32 sock_inq(struct xway_conn *conn, struct sock *sk)
+{
+	bool slow;
+	u32 n;
+
+	lockdep_assert_held(&conn->rx.lock);
+	slow = lock_sock_fast(sk);
+	n = ring_inq(conn) + tcp_inq(sk);
+	unlock_sock_fast(sk, slow);
+	return n;
+}
+
+static u32 sock_backlog(const struct sock *sk)
+{
+	struct xway_conn *conn = xway_attached(sk);
+	u32 n = 0;
+
+	if (conn) {
+		n = xway_tx_backlog(conn, sk);
+		xway_conn_put(conn);
+	}
+	return n;
+}
+
+int xway_ioctl(struct sock *sk, int cmd, xway_ioctl_arg_t arg)
+{
+	struct xway_conn *conn = NULL;
+	u32 ring = 0, backlog = 0;
+	int ret;
+
+	if (cmd == SIOCOUTQ || cmd == SIOCOUTQNSD)
+		backlog = sock_backlog(sk);
+	if (cmd == SIOCINQ || cmd == SIOCATMARK)
+		conn = hold_rx(sk);
+	if (conn && cmd == SIOCINQ) {
+		u32 n = sock_inq(conn, sk);
+
+		mutex_unlock(&conn->rx.lock);
+		ret = xway_ioctl_put(arg, n);
+		xway_conn_put(conn);
+		return ret;
+	}
+	/* Before TCP is asked: bytes only move from the ring to TCP. */
+	if (conn) {
+		ring = ring_inq(conn);
+		release_rx(conn);
+	}
+	xway_stray_enter();
+	ret = xway_base_of(sk)->ioctl(sk, cmd, arg);
+	/* The urgent byte came by TCP, after what is in the ring. */
+	if (!ret && ring)
+		ret = xway_ioctl_put(arg, 0);
+	/* What TCP had sent before has arrived when half the ring is full. */
+	if (!ret && backlog)
+		ret = xway_ioctl_put(arg, backlog);
+	xway_stray_leave();
+	return ret;
+}
+
+int xway_peek_len(struct socket *sock)
+{
+	struct xway_conn *conn = hold_rx(sock->sk);
+	int n;
+
+	if (!conn)
+		return xway_base_ops(sock->sk)->peek_len(sock);
+	n = sock_inq(conn, sock->sk);
+	release_rx(conn);
+	return n;
+}
+
+/*
+ * A user inside the kernel that reads past recvmsg: nothing is there until the
+ * socket is TCP's own again. Then it is told: xway_detach().
+ */
+int xway_read_sock(struct sock *sk, read_descriptor_t *desc,
+		   sk_read_actor_t actor)
+{
+	return -EAGAIN;
+}
+
+int xway_read_skb(struct sock *sk, skb_read_actor_t actor)
+{
+	return -EAGAIN;
+}
+
+/* TCP is silent below the low-water mark, and the ring with it: stay on TCP. */
+int xway_set_rcvlowat(struct sock *sk, int val)
+{
+	struct xway_conn *conn = xway_attached(sk);
+
+	if (conn) {
+		if (val > 1)
+			xway_conn_fallback(conn, XWAY_R_OPTION);
+		xway_conn_put(conn);
+	}
+	return xway_base_ops(sk)->set_rcvlowat(sk, val);
+}
+
+/* An offset counts in one queue, and ring and TCP are two: stay on TCP. */
+int xway_set_peek_off(struct sock *sk, int val)
+{
+	struct xway_conn *conn = val >= 0 ? give_back(sk, XWAY_R_OPTION) : NULL;
+
+	if (conn)
+		xway_conn_put(conn);
+	return xway_base_ops(sk)->set_peek_off(sk, val);
+}
+
+/*
+ * For zero-copy receive, which only TCP has. Mapping is no more than a mark on
+ * the area, so nobody need wait here, where the address space is locked.
+ */
+int xway_mmap(struct file *file, struct socket *sock,
+	      struct vm_area_struct *vma)
+{
+	struct xway_conn *conn = xway_attached(sock->sk);
+
+	if (conn) {
+		xway_conn_fallback(conn, XWAY_R_ZEROCOPY);
+		xway_conn_put(conn);
+	}
+	return xway_base_ops(sock->sk)->mmap(file, sock, vma);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Counters and the named reasons for which a connection is not on a ring.
+ */
+#ifndef _XWAY_STATS_H
+#define _XWAY_STATS_H
+
+#include <linux/atomic.h>
+#include <linux/percpu.h>
+
+#define XWAY_COUNTERS(x)						\
+	x(ATTACHED, "attached")		/* sockets taken */		\
+	x(DETACHED, "detached")		/* sockets given back open */	\
+	x(CLOSED, "closed")		/* sockets closed while held */	\
+	x(CHANNELS, "channels")		/* channels opened */		\
+	x(TO_RING, "switched_to_ring")	/* directions */		\
+	x(TO_TCP, "switched_to_tcp")	/* directions */		\
+	x(SPILLS, "spills")		/* rings copied out */		\
+	x(SPILL_BYTES, "spill_bytes")					\
+	x(EVENTS_SENT, "events_sent")	/* hypercalls for signals */	\
+	x(EVENTS_RECEIVED, "events_received")				\
+	x(DOORBELL_POSTS, "doorbell_posts")	/* channels posted */		\
+	x(DOORBELL_POSTS_SAVED, "doorbell_posts_saved")	/* posted already */		\
+	x(KEEPALIVE_ACKS, "keepalive_acks") /* to be known on the path */ \
+	x(LINKS_UP, "links_up")						\
+	x(LINKS_DOWN, "links_down")					\
+	x(VIOLATIONS, "violations")	/* of the protocol by a peer */	\
+	x(TX_RING, "tx_ring_bytes")					\
+	x(TX_TCP, "tx_tcp_bytes")					\
+	x(RX_RING, "rx_ring_bytes")					\
+	x(RX_TCP, "rx_tcp_bytes")
+
+enum xway_counter {
+#define X(id, name) XWAY_N_##id,
+	XWAY_COUNTERS(X)
+#undef X
+	XWAY_COUNTERS_MAX
+};
+
+/* The bytes, which each link counts as well */
+#define XWAY_LINK_COUNTERS 4
+
+#define XWAY_REASONS(x)							\
+	x(NONE, "")							\
+	x(OFF, "off")			/* xway off */			\
+	x(PEER, "peer-returned")	/* the peer asked for it */	\
+	x(LINK, "link-down")		/* no link, or it ended */	\
+	x(GONE, "peer-gone")		/* the peer domain ended */	\
+	x(UNKNOWN, "peer-declined")	/* it does not hold the socket */\
+	x(PROOF, "not-same-connection")	/* NAT or proxy on the path */	\
+	x(MEMORY, "no-memory")		/* here or at the peer */	\
+	x(LIMIT, "page-limit")		/* arenas are full */		\
+	x(BUSY, "socket-in-use")	/* ULP or user data set */	\
+	x(FASTOPEN, "fast-open")					\
+	x(REPAIR, "repair")						\
+	x(KERNEL, "kernel-socket")					\
+	x(SIMULTANEOUS, "simultaneous-open")				\
+	x(OOB, "urgent-data")						\
+	x(ZEROCOPY, "zero-copy")					\
+	x(TIMESTAMP, "timestamping")					\
+	x(FILTER, "socket-filter")					\
+	x(ULP, "upper-layer-protocol")					\
+	x(OPTION, "socket-option")					\
+	x(STALLED, "stalled")		/* full, and nobody reads */	\
+	x(IDLE, "idle")			/* its ring serves another */	\
+	x(GROW, "larger-ring")		/* that it gets next */		\
+	x(VIOLATION, "protocol-violation")
+
+enum xway_reason {
+#define X(id, name) XWAY_R_##id,
+	XWAY_REASONS(X)
+#undef X
+	XWAY_REASONS_MAX
+};
+
+extern const char *const xway_counter_names[XWAY_COUNTERS_MAX];
+extern const char *const xway_reason_names[XWAY_REASONS_MAX];
+extern atomic64_t xway_reasons[XWAY_REASONS_MAX];
+
+/* Each CPU its own, as some are counted for each message */
+DECLARE_PER_CPU(u64, xway_counters[XWAY_COUNTERS_MAX]);
+
+#define xway_count_add(id, n)	this_cpu_add(xway_counters[XWAY_N_##id], n)
+#define xway_count(id)		xway_count_add(id, 1)
+
+u64 xway_counted(enum xway_counter nr);
+
+#endif /* _XWAY_STATS_H */
