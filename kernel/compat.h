@@ -5,18 +5,11 @@
 #ifndef _XWAY_COMPAT_H
 #define _XWAY_COMPAT_H
 
-#include <linux/uaccess.h>
 #include <linux/version.h>
-#include <net/tcp.h>
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0) || \
 	LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
 #error "xway supports Linux 6.1 to 6.12"
-#endif
-
-/* sock_rps_record_flow(): until then in net/sock.h */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
-#include <net/rps.h>
 #endif
 
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
@@ -24,47 +17,6 @@
 #else
 #define xway_assign_str(dst, src) __assign_str(dst, src)
 #endif
-
-/* Point releases of one kernel differ by the last argument: no number tells. */
-static inline void xway_tcp_send_ack(struct sock *sk)
-{
-	void (*two)(struct sock *, u32) = (void *)__tcp_send_ack;
-	void (*three)(struct sock *, u32, u16) = (void *)__tcp_send_ack;
-
-	if (__builtin_types_compatible_p(typeof(__tcp_send_ack), typeof(*two)))
-		two(sk, tcp_sk(sk)->rcv_nxt);
-	else
-		three(sk, tcp_sk(sk)->rcv_nxt, 0);
-}
-
-/* proto.ioctl: a number by value, or a pointer in the kernel since 6.5 */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
-typedef int *xway_ioctl_arg_t;
-
-static inline int xway_ioctl_put(xway_ioctl_arg_t arg, int n)
-{
-	*arg = n;
-	return 0;
-}
-#else
-typedef unsigned long xway_ioctl_arg_t;
-
-static inline int xway_ioctl_put(xway_ioctl_arg_t arg, int n)
-{
-	return put_user(n, (int __user *)arg);
-}
-#endif
-
-/* Of one that access_ok() has let pass: what is speculated must not go further. */
-static inline const void __user *xway_user_address(const void __user *p)
-{
-#ifdef can_do_masked_user_access
-	return mask_user_address(p);
-#else
-	barrier_nospec();
-	return p;
-#endif
-}
 
 #ifdef _XWAY_SHRINKER_COMPAT
 #include <linux/shrinker.h>
@@ -116,6 +68,57 @@ static inline void xway_shrinker_stop(struct shrinker *s)
 }
 #endif
 #endif /* _XWAY_SHRINKER_COMPAT */
+
+#ifdef _XWAY_TCP_COMPAT
+#include <linux/uaccess.h>
+#include <net/tcp.h>
+
+/* sock_rps_record_flow(): until then in net/sock.h */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
+#include <net/rps.h>
+#endif
+
+/* Point releases of one kernel differ by the last argument: no number tells. */
+static inline void xway_tcp_send_ack(struct sock *sk)
+{
+	void (*two)(struct sock *, u32) = (void *)__tcp_send_ack;
+	void (*three)(struct sock *, u32, u16) = (void *)__tcp_send_ack;
+
+	if (__builtin_types_compatible_p(typeof(__tcp_send_ack), typeof(*two)))
+		two(sk, tcp_sk(sk)->rcv_nxt);
+	else
+		three(sk, tcp_sk(sk)->rcv_nxt, 0);
+}
+
+/* proto.ioctl: a number by value, or a pointer in the kernel since 6.5 */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
+typedef int *xway_ioctl_arg_t;
+
+static inline int xway_ioctl_put(xway_ioctl_arg_t arg, int n)
+{
+	*arg = n;
+	return 0;
+}
+#else
+typedef unsigned long xway_ioctl_arg_t;
+
+static inline int xway_ioctl_put(xway_ioctl_arg_t arg, int n)
+{
+	return put_user(n, (int __user *)arg);
+}
+#endif
+
+/* Of one that access_ok() has let pass: what is speculated must not go further. */
+static inline const void __user *xway_user_address(const void __user *p)
+{
+#ifdef can_do_masked_user_access
+	return mask_user_address(p);
+#else
+	barrier_nospec();
+	return p;
+#endif
+}
+#endif /* _XWAY_TCP_COMPAT */
 
 #ifdef _XWAY_PROTO_COMPAT
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)

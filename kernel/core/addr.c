@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The co-residency table: which addresses belong to a peer on this machine.
+ * The address table: which addresses belong to a peer on this machine.
  *
  * Looked at once for each connection. A whole address is found by hash; the
  * few prefixes (of the transport "local") are tried one by one.
  */
-#include <linux/jhash.h>
+#include <linux/export.h>
 #include <linux/mutex.h>
 #include <linux/rculist.h>
 #include <linux/rhashtable.h>
 #include <linux/slab.h>
 #include <linux/socket.h>
 
-#include "link.h"
 #include "addr.h"
+#include "core.h"
 
 struct entry {
 	struct rhash_head hash;
@@ -40,10 +40,12 @@ static u16 full(u16 family)
 	return family == AF_INET ? 32 : 128;
 }
 
+/* Is there any address at all? Context: any. */
 bool xway_addr_any(void)
 {
 	return READ_ONCE(count);
 }
+EXPORT_SYMBOL_GPL(xway_addr_any);
 
 static bool prefix_match(const struct xway_addr *p, const __be32 *addr)
 {
@@ -85,6 +87,7 @@ struct xway_link *xway_addr_find(u16 family, const __be32 *addr, bool active)
 				found = e;
 	return found ? READ_ONCE(found->link[active]) : NULL;
 }
+EXPORT_SYMBOL_GPL(xway_addr_find);
 
 /**
  * xway_addr_add() - an address belongs to a peer

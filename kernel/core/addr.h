@@ -22,11 +22,9 @@ int xway_addr_add(const struct xway_addr *addr, struct xway_link *active,
 		  struct xway_link *passive);
 int xway_addr_del(const struct xway_addr *addr);
 void xway_addr_del_link(struct xway_link *link);
-struct xway_link *xway_addr_find(u16 family, const __be32 *addr, bool active);
 int xway_addr_each(struct xway_link *link,
 		   int (*fn)(const struct xway_addr *addr, void *arg),
 		   void *arg);
-bool xway_addr_any(void);
 
 int xway_addr_init(void);
 void xway_addr_exit(void);

@@ -2,22 +2,19 @@
 /*
  * Arenas: the pages a domain shows its peer.
  *
- * They hold nothing else, are zeroed, and are freed only after their sharing was
- * withdrawn for certain. All functions sleep and are called under the link's
- * mutex.
+ * They hold nothing else, are zeroed, and are freed only after they were revoked.
+ * All functions sleep and are called under the link's lock.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/delay.h>
 #include <linux/mm.h>
 #include <linux/moduleparam.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <linux/workqueue.h>
 
 #include "arena.h"
 #include "link.h"
-#include "stats.h"
+#include "revoke.h"
 
 #define ARENA_CHUNK 32
 
@@ -47,10 +44,22 @@ static unsigned int peer_pages_max = 12288;
 module_param_cb(peer_pages_max, &pages_max_ops, &peer_pages_max, 0644);
 MODULE_PARM_DESC(peer_pages_max, "pages that the arena of one peer may have");
 
+/* Pages that the arena of one peer may have */
 u32 xway_arena_pages_max(void)
 {
 	return READ_ONCE(peer_pages_max);
 }
+
+/**
+ * xway_link_pages_max() - pages that the arena of a link may have at most
+ *
+ * Context: any.
+ */
+u32 xway_link_pages_max(void)
+{
+	return min(xway_arena_pages_max(), READ_ONCE(xway_pages_max));
+}
+EXPORT_SYMBOL_GPL(xway_link_pages_max);
 
 static int pages_max_set(const char *val, const struct kernel_param *kp)
 {
@@ -101,100 +110,17 @@ static void arena_count(struct xway_arena *a, int pages)
 	atomic_add(pages, &pages_in_use);
 }
 
-/*
- * Pages the peer had not unmapped when their link ended. The revoke_work retries;
- * while one is left no new link to that peer begins, so that a peer cannot
- * collect more than one arena.
- */
-struct unrevoked {
-	struct list_head node;
-	struct xway_link *link;
-	struct page *page;
-	u32 ref;
-};
-
-static LIST_HEAD(unrevoked_pages);
-static DEFINE_MUTEX(unrevoked_lock);
-static atomic_t unrevoked_count = ATOMIC_INIT(0);
-
-u32 xway_arena_unrevoked(void)
-{
-	return atomic_read(&unrevoked_count);
-}
-
-static void arena_page_free(struct page *page)
+/* A page is revoked: free it. */
+void xway_arena_page_free(struct page *page)
 {
 	__free_page(page);
 	atomic_dec(&pages_total);
 }
 
-static void reap(struct work_struct *work);
-static DECLARE_DELAYED_WORK(revoke_work, reap);
-
-static void reap(struct work_struct *work)
+/* A page was given up for good; the transport frees it some time. */
+void xway_arena_page_left(void)
 {
-	struct unrevoked *o, *next;
-
-	mutex_lock(&unrevoked_lock);
-	list_for_each_entry_safe(o, next, &unrevoked_pages, node) {
-		if (o->link->tp->unshare(o->link, o->page, o->ref))
-			continue;
-		arena_page_free(o->page);
-		list_del(&o->node);
-		atomic_dec(&unrevoked_count);
-		atomic_dec(&o->link->peer->unrevoked);
-		xway_link_put(o->link);
-		kfree(o);
-	}
-	if (!list_empty(&unrevoked_pages))
-		schedule_delayed_work(&revoke_work, HZ / 4);
-	mutex_unlock(&unrevoked_lock);
-}
-
-static void arena_page_release(struct xway_link *link, struct page *page,
-			       u32 ref)
-{
-	struct unrevoked *o;
-
-	if (!link->tp->unshare(link, page, ref)) {
-		arena_page_free(page);
-		return;
-	}
-	o = kmalloc(sizeof(*o), GFP_KERNEL | __GFP_NOFAIL);
-	o->link = xway_link_get(link);
-	o->page = page;
-	o->ref = ref;
-	atomic_inc(&link->peer->unrevoked);
-	atomic_inc(&unrevoked_count);
-	mutex_lock(&unrevoked_lock);
-	list_add(&o->node, &unrevoked_pages);
-	mutex_unlock(&unrevoked_lock);
-	schedule_delayed_work(&revoke_work, 1);
-}
-
-/**
- * xway_arena_flush() - before the module goes: give what is left to the kernel
- *
- * Waits up to two seconds for peers that are just unmapping.
- */
-void xway_arena_flush(void)
-{
-	struct unrevoked *o, *next;
-	int i;
-
-	for (i = 0; i < 100 && atomic_read(&unrevoked_count); i++) {
-		mod_delayed_work(system_wq, &revoke_work, 0);
-		msleep(20);
-	}
-	cancel_delayed_work_sync(&revoke_work);
-	list_for_each_entry_safe(o, next, &unrevoked_pages, node) {
-		o->link->tp->abandon(o->link, o->page, o->ref);
-		atomic_dec(&pages_total);
-		atomic_dec(&unrevoked_count);
-		list_del(&o->node);
-		xway_link_put(o->link);
-		kfree(o);
-	}
+	atomic_dec(&pages_total);
 }
 
 /* Pages that follow each other, if there are such: see xway_ring_at(). */
@@ -235,7 +161,7 @@ static void run_end(struct run *run)
 		__free_page(run->next++);
 }
 
-static int arena_add(struct xway_link *link, struct run *run, u32 wanted,
+static int arena_add(struct link *link, struct run *run, u32 wanted,
 		     struct page **out, u32 *ref)
 {
 	struct page *page;
@@ -263,7 +189,7 @@ err_count:
 	return err;
 }
 
-static u32 *arena_dir(struct xway_link *link, u32 nr)
+static u32 *arena_dir(struct link *link, u32 nr)
 {
 	u32 *dir = page_address(link->dir[nr / XWAY_REFS_PER_DIR].page);
 
@@ -275,7 +201,7 @@ static u32 *arena_dir(struct xway_link *link, u32 nr)
  * a row, new numbers do. A directory is itself a page of the arena, but listed in
  * the header alone.
  */
-static int arena_grow(struct xway_link *link, u32 pages)
+static int arena_grow(struct link *link, u32 pages)
 {
 	struct xway_arena *a = &link->arena;
 	u32 max = READ_ONCE(xway_pages_max), i;
@@ -289,7 +215,7 @@ static int arena_grow(struct xway_link *link, u32 pages)
 	/* Not a part of it, which serves nobody and is what others need. What the
 	 * peer keeps mapped counts, whatever it said about it.
 	 */
-	if (a->shared + a->n_withdrawn + atomic_read(&link->peer->unrevoked) +
+	if (a->shared + a->n_withdrawn + atomic_read(&link->pub.peer->unrevoked) +
 	    pages > xway_arena_pages_max() || xway_arena_pages_total() + pages > max)
 		return -ENOSPC;
 	first = bitmap_find_next_zero_area(a->there, a->pages, 0, pages, 0);
@@ -345,13 +271,13 @@ static int arena_grow(struct xway_link *link, u32 pages)
  * Return: 0 or -ENOMEM, -ENOSPC, or the transport's errno; on error nothing is
  * left.
  */
-int xway_arena_create(struct xway_link *link)
+int xway_arena_create(struct link *link)
 {
 	struct xway_arena *a = &link->arena;
 	struct xway_header *hdr;
 	int err;
 
-	lockdep_assert_held(&link->lock);
+	lockdep_assert_held(&link->pub.lock);
 	err = arena_grow(link, XWAY_PAGES_FIXED);
 	if (err) {
 		xway_arena_destroy(link);
@@ -359,8 +285,9 @@ int xway_arena_create(struct xway_link *link)
 	}
 	bitmap_set(a->used, 0, XWAY_PAGES_FIXED);
 	hdr = page_address(a->slot[XWAY_PAGE_HEADER].page);
-	hdr->version = XWAY_WIRE_VERSION;
-	hdr->nonce = link->nonce;
+	hdr->version = XWAY_WIRE_OLDEST;
+	hdr->version_max = XWAY_WIRE_NEWEST;
+	hdr->nonce = link->pub.nonce;
 	hdr->dirs[0] = link->dir[0].ref;
 	hdr->pages = a->pages;
 	hdr->bell_event = 1;
@@ -385,13 +312,13 @@ static bool arena_has(struct xway_arena *a, u32 pages, unsigned long *nr)
  *
  * Return: 0, or -ENOSPC or -ENOMEM when the arena can not grow.
  */
-int xway_arena_alloc(struct xway_link *link, u32 pages, u32 *first)
+int xway_arena_alloc(struct link *link, u32 pages, u32 *first)
 {
 	struct xway_arena *a = &link->arena;
 	unsigned long nr;
 	int err;
 
-	lockdep_assert_held(&link->lock);
+	lockdep_assert_held(&link->pub.lock);
 	if (!arena_has(a, pages, &nr)) {
 		err = arena_grow(link, max_t(u32, pages, ARENA_CHUNK));
 		if (err && pages < ARENA_CHUNK && !arena_has(a, pages, &nr))
@@ -406,11 +333,11 @@ int xway_arena_alloc(struct xway_link *link, u32 pages, u32 *first)
 	return 0;
 }
 
-void xway_arena_free(struct xway_link *link, u32 first, u32 pages)
+void xway_arena_free(struct link *link, u32 first, u32 pages)
 {
 	struct xway_arena *a = &link->arena;
 
-	lockdep_assert_held(&link->lock);
+	lockdep_assert_held(&link->pub.lock);
 	bitmap_clear(a->used, first, pages);
 	arena_count(a, -pages);
 }
@@ -427,12 +354,12 @@ void xway_arena_free(struct xway_link *link, u32 first, u32 pages)
  *
  * Return: how many were taken out.
  */
-u32 xway_arena_withdraw(struct xway_link *link, u32 most, u32 *first)
+u32 xway_arena_withdraw(struct link *link, u32 most, u32 *first)
 {
 	struct xway_arena *a = &link->arena;
 	u32 end = a->pages, n = 0, i;
 
-	lockdep_assert_held(&link->lock);
+	lockdep_assert_held(&link->pub.lock);
 	/* The peer answers one message before it gets the next. */
 	if (a->n_withdrawn)
 		return 0;
@@ -458,51 +385,52 @@ u32 xway_arena_withdraw(struct xway_link *link, u32 most, u32 *first)
 	return n;
 }
 
-/* The peer says that it has unmapped them: if it lies, the revoke_work has them. */
-void xway_arena_withdrawn(struct xway_link *link)
+/* The peer says that it has unmapped them: if it lies they are unrevoked. */
+void xway_arena_withdrawn(struct link *link)
 {
 	struct xway_arena *a = &link->arena;
 	u32 i;
 
 	for (i = 0; i < a->n_withdrawn; i++)
-		arena_page_release(link, a->withdrawn[i].page, a->withdrawn[i].ref);
+		xway_revoke(link, a->withdrawn[i].page, a->withdrawn[i].ref);
 	kvfree(a->withdrawn);
 	a->withdrawn = NULL;
 	a->n_withdrawn = 0;
 }
 
-void *xway_arena_addr(struct xway_link *link, u32 nr)
+void *xway_arena_addr(struct link *link, u32 nr)
 {
 	return page_address(link->arena.slot[nr].page);
 }
 
 /**
- * xway_arena_roomy() - is there plenty left, for a large ring?
- * @link: the link
+ * xway_link_roomy() - is there plenty left, for a large ring?
+ * @pub: the link, its lock held
  * @pages: pages of that ring
- * @keep: pages of what this arena may have that must be left for small rings
+ * @keep: pages of xway_link_pages_max() that must be left for small rings
  *
  * Arenas shrink slowly. So what this one has may be used, but it may not grow for
  * a large ring when not much is left for the links to come.
  */
-bool xway_arena_roomy(struct xway_link *link, u32 pages, u32 keep)
+bool xway_link_roomy(struct xway_link *pub, u32 pages, u32 keep)
 {
-	struct xway_arena *a = &link->arena;
+	struct xway_arena *a = &to_link(pub)->arena;
 	unsigned long nr;
 
-	lockdep_assert_held(&link->lock);
-	return a->in_use + pages + keep <= xway_arena_pages_max() &&
+	lockdep_assert_held(&pub->lock);
+	return a->in_use + pages + keep <= xway_link_pages_max() &&
 	       (xway_arena_pages_total() < READ_ONCE(xway_pages_max) / 8 * 7 ||
 		arena_has(a, pages, &nr));
 }
+EXPORT_SYMBOL_GPL(xway_link_roomy);
 
 /**
  * xway_arena_destroy() - withdraw and free the own arena
  * @link: the link; no channel uses the arena any more
  *
- * Pages that the peer still maps go to the revoke_work.
+ * Pages that the peer still maps are unrevoked, see revoke.c.
  */
-void xway_arena_destroy(struct xway_link *link)
+void xway_arena_destroy(struct link *link)
 {
 	struct xway_arena *a = &link->arena;
 	u32 i;
@@ -510,11 +438,11 @@ void xway_arena_destroy(struct xway_link *link)
 	xway_arena_withdrawn(link);
 	for (i = 0; i < a->pages; i++)
 		if (a->slot[i].page)
-			arena_page_release(link, a->slot[i].page,
+			xway_revoke(link, a->slot[i].page,
 					   a->slot[i].ref);
 	for (i = 0; i < XWAY_DIRS; i++)
 		if (link->dir[i].page)
-			arena_page_release(link, link->dir[i].page,
+			xway_revoke(link, link->dir[i].page,
 					   link->dir[i].ref);
 	memset(link->dir, 0, sizeof(link->dir));
 	kvfree(a->slot);

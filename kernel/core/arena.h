@@ -4,10 +4,10 @@
 
 #include <linux/bitmap.h>
 
-#include "transport.h"
 #include "wire.h"
 
-struct xway_link;
+struct link;
+struct page;
 
 /**
  * struct xway_arena - the pages that this domain shows one peer
@@ -46,15 +46,15 @@ struct xway_arena {
 	DECLARE_BITMAP(used, XWAY_ARENA_PAGES_MAX);
 };
 
-int xway_arena_create(struct xway_link *link);
-int xway_arena_alloc(struct xway_link *link, u32 pages, u32 *first);
-void xway_arena_free(struct xway_link *link, u32 first, u32 pages);
-void *xway_arena_addr(struct xway_link *link, u32 nr);
-bool xway_arena_roomy(struct xway_link *link, u32 pages, u32 keep);
-u32 xway_arena_withdraw(struct xway_link *link, u32 most, u32 *first);
-void xway_arena_withdrawn(struct xway_link *link);
-void xway_arena_destroy(struct xway_link *link);
-void xway_arena_flush(void);
+int xway_arena_create(struct link *link);
+int xway_arena_alloc(struct link *link, u32 pages, u32 *first);
+void xway_arena_free(struct link *link, u32 first, u32 pages);
+void *xway_arena_addr(struct link *link, u32 nr);
+u32 xway_arena_withdraw(struct link *link, u32 most, u32 *first);
+void xway_arena_withdrawn(struct link *link);
+void xway_arena_destroy(struct link *link);
+void xway_arena_page_free(struct page *page);
+void xway_arena_page_left(void);
 
 void xway_arena_init(void);
 void xway_arena_limit(unsigned int pages);
@@ -62,6 +62,5 @@ extern unsigned int xway_pages_max;
 u32 xway_arena_pages_max(void);
 u32 xway_arena_pages_total(void);
 u32 xway_arena_pages_in_use(void);
-u32 xway_arena_unrevoked(void);
 
 #endif /* _XWAY_ARENA_H */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Views: the pages of the peer's arena that are mapped here.
+ * Imports: the pages of the peer's arena that are mapped here.
  *
- * All functions sleep and are called under the link's mutex.
+ * All functions sleep and are called under the link's lock.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -12,7 +12,7 @@
 #include "arena.h"
 #include "link.h"
 
-static int import_map(struct xway_link *link, u32 ref, struct xway_mapping *m)
+static int import_map(struct link *link, u32 ref, struct xway_mapping *m)
 {
 	int err = -ENOSPC;
 
@@ -24,14 +24,14 @@ static int import_map(struct xway_link *link, u32 ref, struct xway_mapping *m)
 	return err;
 }
 
-static void import_unmap(struct xway_link *link, struct xway_mapping *m)
+static void import_unmap(struct link *link, struct xway_mapping *m)
 {
 	link->tp->unmap(link, m);
 	link->import.mapped--;
 }
 
 /* Map what the peer says its page of that number is. */
-static struct xway_mapping *import_add(struct xway_link *link, u32 nr, u32 ref)
+static struct xway_mapping *import_add(struct link *link, u32 nr, u32 ref)
 {
 	struct xway_mapping *m = kzalloc(sizeof(*m), GFP_KERNEL);
 	int err;
@@ -54,16 +54,16 @@ err_free:
 }
 
 /* Map a page of the peer's arena, once. */
-static struct xway_mapping *import_page(struct xway_link *link, u32 nr)
+static struct xway_mapping *import_page(struct link *link, u32 nr)
 {
-	struct xway_import *v = &link->import;
-	const struct xway_header *hdr = v->hdr;
+	struct xway_import *in = &link->import;
+	const struct xway_header *hdr = in->hdr;
 	struct xway_mapping *m;
 	u32 d, ref;
 	int err;
 
-	lockdep_assert_held(&link->lock);
-	m = xa_load(&v->maps, nr);
+	lockdep_assert_held(&link->pub.lock);
+	m = xa_load(&in->maps, nr);
 	if (m)
 		return m;
 	/* Entries after their count: pairs with arena_grow() at the peer. */
@@ -71,12 +71,12 @@ static struct xway_mapping *import_page(struct xway_link *link, u32 nr)
 	    nr >= XWAY_ARENA_PAGES_MAX)
 		return ERR_PTR(-EPROTO);
 	d = array_index_nospec(nr / XWAY_REFS_PER_DIR, XWAY_DIRS);
-	if (!v->dir[d].addr) {
-		err = import_map(link, READ_ONCE(hdr->dirs[d]), &v->dir[d]);
+	if (!in->dir[d].addr) {
+		err = import_map(link, READ_ONCE(hdr->dirs[d]), &in->dir[d]);
 		if (err)
 			return ERR_PTR(err);
 	}
-	ref = READ_ONCE(((const u32 *)v->dir[d].addr)[nr % XWAY_REFS_PER_DIR]);
+	ref = READ_ONCE(((const u32 *)in->dir[d].addr)[nr % XWAY_REFS_PER_DIR]);
 	return import_add(link, nr, ref);
 }
 
@@ -88,7 +88,7 @@ static struct xway_mapping *import_page(struct xway_link *link, u32 nr)
  * Return: its address, or an ERR_PTR: -EPROTO for a number or a reference that
  * the peer has not shared, -ENOSPC if it shows too much, -ENOMEM.
  */
-const void *xway_import_get(struct xway_link *link, u32 nr)
+const void *xway_import_get(struct link *link, u32 nr)
 {
 	struct xway_mapping *m = import_page(link, nr);
 
@@ -99,12 +99,12 @@ const void *xway_import_get(struct xway_link *link, u32 nr)
 }
 
 /* They may be unmapped, but are not until the peer asks for it or is gone. */
-void xway_import_put(struct xway_link *link, u32 first, u32 pages)
+void xway_import_put(struct link *link, u32 first, u32 pages)
 {
 	struct xway_mapping *m;
 	u32 i;
 
-	lockdep_assert_held(&link->lock);
+	lockdep_assert_held(&link->pub.lock);
 	for (i = 0; i < pages; i++) {
 		m = xa_load(&link->import.maps, first + i);
 		if (!WARN_ON_ONCE(!m || !m->users))
@@ -121,25 +121,39 @@ void xway_import_put(struct xway_link *link, u32 first, u32 pages)
  * Return: false, with nothing done, if a channel uses one: no honest peer takes
  * away what it has not been told CLOSE of.
  */
-bool xway_import_unmap(struct xway_link *link, u32 first, u32 pages)
+bool xway_import_unmap(struct link *link, u32 first, u32 pages)
 {
-	struct xway_import *v = &link->import;
+	struct xway_import *in = &link->import;
 	struct xway_mapping *m;
 	unsigned long nr;
 
-	lockdep_assert_held(&link->lock);
+	lockdep_assert_held(&link->pub.lock);
 	if (first < XWAY_PAGES_FIXED || first > XWAY_ARENA_PAGES_MAX || !pages ||
 	    pages > XWAY_ARENA_PAGES_MAX - first)
 		return false;
-	xa_for_each_range(&v->maps, nr, m, first, first + pages - 1)
+	xa_for_each_range(&in->maps, nr, m, first, first + pages - 1)
 		if (m->users)
 			return false;
-	xa_for_each_range(&v->maps, nr, m, first, first + pages - 1) {
-		xa_erase(&v->maps, nr);
+	xa_for_each_range(&in->maps, nr, m, first, first + pages - 1) {
+		xa_erase(&in->maps, nr);
 		import_unmap(link, m);
 		kfree(m);
 	}
 	return true;
+}
+
+/* Return: the newest version that both ends speak, or 0 if there is none. */
+static u32 import_version(struct link *link, const struct xway_header *hdr)
+{
+	u32 oldest = READ_ONCE(hdr->version);
+	u32 newest = max(READ_ONCE(hdr->version_max), oldest);
+
+	if (oldest <= XWAY_WIRE_NEWEST && newest >= XWAY_WIRE_OLDEST)
+		return min_t(u32, newest, XWAY_WIRE_NEWEST);
+	pr_warn_ratelimited("%s: no link: its shared memory has versions %u to %u, this module's %u to %u\n",
+			    link->pub.name, oldest, newest, XWAY_WIRE_OLDEST,
+			    XWAY_WIRE_NEWEST);
+	return 0;
 }
 
 /**
@@ -151,36 +165,32 @@ bool xway_import_unmap(struct xway_link *link, u32 first, u32 pages)
  * Return: 0; -EPROTO if what is found there is no arena of that nonce and of a
  * version known here; or an errno of the transport. On error nothing is mapped.
  */
-int xway_import_open(struct xway_link *link, u32 ref, u64 nonce)
+int xway_import_open(struct link *link, u32 ref, u64 nonce)
 {
-	struct xway_import *v = &link->import;
+	struct xway_import *in = &link->import;
 	struct xway_mapping *hdr, *bell, *ctl;
-	u32 version;
 	int err;
 
-	lockdep_assert_held(&link->lock);
+	lockdep_assert_held(&link->pub.lock);
 	hdr = import_add(link, XWAY_PAGE_HEADER, ref);
 	if (IS_ERR(hdr))
 		return PTR_ERR(hdr);
-	v->hdr = hdr->addr;
+	in->hdr = hdr->addr;
 	err = -EPROTO;
 	/* Pairs with xway_arena_create() at the peer. */
-	if (virt_load_acquire(&v->hdr->magic) != XWAY_MAGIC ||
-	    READ_ONCE(v->hdr->nonce) != nonce)
+	if (virt_load_acquire(&in->hdr->magic) != XWAY_MAGIC ||
+	    READ_ONCE(in->hdr->nonce) != nonce)
 		goto err_close;
-	version = READ_ONCE(v->hdr->version);
-	if (version != XWAY_WIRE_VERSION) {
-		pr_warn_ratelimited("%s: its shared memory has version %u, this module's %u\n",
-				    link->name, version, XWAY_WIRE_VERSION);
+	link->version = import_version(link, in->hdr);
+	if (!link->version)
 		goto err_close;
-	}
 	bell = import_page(link, XWAY_PAGE_BELL);
 	ctl = import_page(link, XWAY_PAGE_CTL);
 	err = PTR_ERR_OR_ZERO(bell) ?: PTR_ERR_OR_ZERO(ctl);
 	if (err)
 		goto err_close;
-	v->bell = bell->addr;
-	v->ctl = ctl->addr;
+	in->bell = bell->addr;
+	in->ctl = ctl->addr;
 	return 0;
 
 err_close:
@@ -192,24 +202,24 @@ err_close:
  * xway_import_close() - unmap everything of the peer
  * @link: the link; nobody reads the peer's pages any more
  */
-void xway_import_close(struct xway_link *link)
+void xway_import_close(struct link *link)
 {
-	struct xway_import *v = &link->import;
+	struct xway_import *in = &link->import;
 	struct xway_mapping *m;
 	unsigned long nr;
 	int i;
 
-	xa_for_each(&v->maps, nr, m) {
+	xa_for_each(&in->maps, nr, m) {
 		link->tp->unmap(link, m);
 		kfree(m);
 	}
-	xa_destroy(&v->maps);
+	xa_destroy(&in->maps);
 	for (i = 0; i < XWAY_DIRS; i++)
-		if (v->dir[i].addr)
-			link->tp->unmap(link, &v->dir[i]);
-	memset(v->dir, 0, sizeof(v->dir));
-	v->hdr = NULL;
-	v->bell = NULL;
-	v->ctl = NULL;
-	v->mapped = 0;
+		if (in->dir[i].addr)
+			link->tp->unmap(link, &in->dir[i]);
+	memset(in->dir, 0, sizeof(in->dir));
+	in->hdr = NULL;
+	in->bell = NULL;
+	in->ctl = NULL;
+	in->mapped = 0;
 }

@@ -7,7 +7,7 @@
 #include "transport.h"
 #include "wire.h"
 
-struct xway_link;
+struct link;
 
 /**
  * struct xway_import - the peer's arena as it is mapped here
@@ -26,10 +26,10 @@ struct xway_import {
 	u32 mapped;
 };
 
-int xway_import_open(struct xway_link *link, u32 ref, u64 nonce);
-const void *xway_import_get(struct xway_link *link, u32 nr);
-void xway_import_put(struct xway_link *link, u32 first, u32 pages);
-bool xway_import_unmap(struct xway_link *link, u32 first, u32 pages);
-void xway_import_close(struct xway_link *link);
+int xway_import_open(struct link *link, u32 ref, u64 nonce);
+const void *xway_import_get(struct link *link, u32 nr);
+void xway_import_put(struct link *link, u32 first, u32 pages);
+bool xway_import_unmap(struct link *link, u32 first, u32 pages);
+void xway_import_close(struct link *link);
 
 #endif /* _XWAY_IMPORT_H */

@@ -1,139 +1,150 @@
 /* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Links inside the core: the part that clients do not see, and a link's life.
+ */
 #ifndef _XWAY_LINK_H
 #define _XWAY_LINK_H
 
+#include <linux/container_of.h>
 #include <linux/interrupt.h>
 #include <linux/list.h>
-#include <linux/mutex.h>
-#include <linux/refcount.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
 #include "arena.h"
-#include "peer.h"
-#include "stats.h"
-#include "transport.h"
+#include "core.h"
 #include "import.h"
-#include "wire.h"
+#include "peer.h"
+#include "transport.h"
 
-struct xway_conn;
-
-/*
- * WAITING: no peer yet. UP: both arenas are mapped. CLOSING: connections are
- * returning to TCP. DEAD: nothing of the peer is touched any more.
+/**
+ * struct doorbell - both directions of a link's doorbell
+ * @task: takes the peer's posts and calls clients
+ * @lock: the own bell ring
+ * @prod: own posts made
+ * @cons: the peer's posts taken
+ * @overflow_seen: the peer's count of posts without a slot, as last looked at
  */
-enum xway_link_state {
-	XWAY_LINK_WAITING,
-	XWAY_LINK_CONNECTING,
-	XWAY_LINK_UP,
-	XWAY_LINK_CLOSING,
-	XWAY_LINK_DEAD,
+struct doorbell {
+	struct tasklet_struct task;
+	spinlock_t lock;	/* see above */
+	u32 prod;
+	u32 cons;
+	u32 overflow_seen;
 };
 
 /**
- * struct xway_fill - who fills its ring, see size.c
- * @period: of time, that is counted
- * @now: connections that have filled theirs in it
- * @before: those of the period before
- * @window: bytes that each may fill
+ * struct ctl - both directions of a link's control messages; under its lock
+ * @queue: own messages that found no slot
+ * @queued: how many those are
+ * @prod: own messages put
+ * @cons: the peer's messages taken
+ * @flush: tries again to put what is queued
  */
-struct xway_fill {
-	spinlock_t lock;	/* all but reading @window */
-	unsigned long period;
-	u32 now;
-	u32 before;
-	u32 window;
+struct ctl {
+	struct list_head queue;
+	u32 queued;
+	u32 prod;
+	u32 cons;
+	struct delayed_work flush;
 };
 
 /**
- * struct xway_link - what joins this domain to one other
- * @lock: arena, import, control messages, making and freeing of channels
- * @bell_lock: the own bell ring
- * @chans: channels by number, struct xway_conn; readers use RCU
+ * struct link - what joins this domain with a peer
+ * @pub: what clients see; its @lock guards what has no other rule here
+ * @node: in links
+ * @tp: its transport
+ * @tp_data: the transport's own
+ * @lost: the membership's: the peer has ended the session, or has broken the
+ *	rules: end it here and offer a new one. Context: any that may sleep; must
+ *	not wait for @work.
+ * @version: of what is in shared memory, that both ends speak
+ * @broken: the peer has broken the rules
+ * @was_up: before it began to end
+ * @told_up: clients, a bit for each service, that know that it is up
+ * @drain_by: when the session must have ended, in jiffies
+ * @chans: channels by number, struct xway_chan; readers use RCU
+ * @next_chan: for numbers
+ * @words_page: pages of words by number / XWAY_CHANS_PER_PAGE, 0 if there is none
+ * @words_used: how many words are in use in each
+ * @work: control messages, and what else softirq leaves to a process
  *
- * The peer's pages may be read under @lock, or in an RCU read-side section
- * while @state is UP or CLOSING, or through a channel by its own rules.
+ * The peer's pages may be read under the lock, or in an RCU read-side section
+ * while the state is UP or CLOSING, or through a channel by its own rules.
  */
-struct xway_link {
-	refcount_t ref;
+struct link {
+	struct xway_link pub;
 	struct rcu_head rcu;
 	struct list_head node;
 	const struct xway_transport *tp;
 	void *tp_data;
-	char name[24];
-	struct xway_peer *peer;	/* those of other links to the peer, too */
-	enum xway_link_state state;
-	struct mutex lock;	/* see above */
+	void (*lost)(struct link *link);
+	u32 version;
+	bool broken;
+	bool was_up;
+	u8 told_up;
+	unsigned long drain_by;
+
 	struct xway_arena arena;
 	struct xway_arena_page dir[XWAY_DIRS];
 	struct xway_import import;
-	struct xway_fill fill;
-	atomic_t rings_wanted;	/* by connections that found no pages */
-	unsigned long rings_wanted_at;
-	u64 nonce;
-	u64 peer_nonce;
-	bool was_up;		/* before it began to end */
-	unsigned long drain_by;	/* when it must have ended, in jiffies */
+	struct delayed_work reclaim;
 
 	struct xarray chans;
 	u32 next_chan;
-	u32 n_chans;
-	u32 shm_page[XWAY_CHANS_MAX / XWAY_CHANS_PER_PAGE];
-	u8 shm_chans[XWAY_CHANS_MAX / XWAY_CHANS_PER_PAGE];
+	u32 words_page[XWAY_CHANS_MAX / XWAY_CHANS_PER_PAGE];
+	u8 words_used[XWAY_CHANS_MAX / XWAY_CHANS_PER_PAGE];
 
-	struct tasklet_struct bell_task;
-	spinlock_t bell_lock;	/* see above */
-	u32 bell_prod;
-	u32 bell_cons;
-	u32 bell_overflow_seen;
-
+	struct doorbell bell;
+	struct ctl ctl;
 	struct work_struct work;
-	struct delayed_work flush;
-	struct delayed_work reclaim;
-	struct list_head ctl_queue;
-	u32 ctl_queued;
-	u32 ctl_prod;
-	u32 ctl_cons;
-	bool broken;
-
-	atomic_t conns;
-	atomic64_t base[XWAY_LINK_COUNTERS];
 };
 
+static inline struct link *to_link(const struct xway_link *link)
+{
+	return container_of(link, struct link, pub);
+}
+
+/* link.c */
 int xway_link_init(void);
 void xway_link_exit(void);
-struct xway_link *xway_link_create(const struct xway_transport *tp,
-				   void *tp_data, const char *name,
-				   const char *id);
-void xway_link_destroy(struct xway_link *link);
-int xway_link_prepare(struct xway_link *link);
-int xway_link_map(struct xway_link *link, u32 ref, u64 nonce);
-bool xway_link_check_up(struct xway_link *link);
-void xway_link_drain(struct xway_link *link);
-void xway_link_down(struct xway_link *link, bool dead);
-void xway_link_free(struct xway_link *link);
+struct link *xway_link_create(const struct xway_transport *tp, void *tp_data,
+			 void (*lost)(struct link *link), const char *name,
+			 const char *peer_id);
+void xway_link_destroy(struct link *link);
+int xway_link_prepare(struct link *link);
+int xway_link_map(struct link *link, u32 ref, u64 nonce);
+bool xway_link_check_up(struct link *link);
+void xway_link_drain(struct link *link);
+void xway_link_down(struct link *link, bool dead);
+void xway_link_broken(struct link *link);
+const char *xway_link_state_name(const struct link *link);
 
-static inline struct xway_link *xway_link_get(struct xway_link *link)
-{
-	refcount_inc(&link->ref);
-	return link;
-}
-
-static inline void xway_link_put(struct xway_link *link)
-{
-	if (refcount_dec_and_test(&link->ref))
-		xway_link_free(link);
-}
-
-void xway_link_bell(struct xway_link *link, u32 chan, u32 *last);
-void xway_link_ctl_send(struct xway_link *link, const struct xway_ctl *msg);
-int xway_link_chan_add(struct xway_link *link, struct xway_conn *conn);
-void xway_link_chan_del(struct xway_link *link, struct xway_conn *conn);
-const char *xway_link_state_name(const struct xway_link *link);
-
-extern struct workqueue_struct *xway_link_wq;
 extern struct list_head xway_links;
-extern struct mutex xway_links_lock;
+extern struct mutex xway_links_lock;	/* the list above, and who its clients are */
+
+/* client.c */
+void xway_client_add_link(struct link *link);
+void xway_client_del_link(struct link *link);
+void xway_client_up(struct link *link);
+void xway_client_drain(struct link *link);
+void xway_client_abort(struct link *link);
+long xway_client_reclaim(long wanted);
+int xway_client_show(struct link *link, struct sk_buff *skb);
+bool xway_client_open(struct link *link, const struct xway_ctl *msg);
+
+/* doorbell.c */
+void xway_doorbell_setup(struct link *link);
+void xway_doorbell_reset(struct link *link);
+void xway_doorbell_post(struct link *link, u32 chan, u32 *last);
+
+/* ctl.c */
+void xway_ctl_setup(struct link *link);
+void xway_ctl_reset(struct link *link);
+void xway_ctl_put(struct link *link, const struct xway_ctl *msg);
+void xway_ctl_flush(struct link *link);
+void xway_ctl_run(struct link *link);
+void xway_ctl_forget(struct link *link);
 
 #endif /* _XWAY_LINK_H */

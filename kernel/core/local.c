@@ -12,33 +12,33 @@
 #include "local.h"
 #include "addr.h"
 
-static struct xway_link *ends[2];	/* passive, active */
+static struct link *ends[2];	/* passive, active */
 static DEFINE_MUTEX(lock);		/* ends coming up and going down */
 static bool running;
 
-static struct xway_link *other(const struct xway_link *link)
+static struct link *other(const struct link *link)
 {
 	return link == ends[0] ? ends[1] : ends[0];
 }
 
-static int local_share(struct xway_link *link, struct page *page, u32 *ref)
+static int local_share(struct link *link, struct page *page, u32 *ref)
 {
 	*ref = page_to_pfn(page);
 	return 0;
 }
 
-static int local_unshare(struct xway_link *link, struct page *page, u32 ref)
+static int local_unshare(struct page *page, u32 ref)
 {
 	/* The peer's mappings are references on the page. */
 	return page_count(page) > 1 ? -EBUSY : 0;
 }
 
-static void local_abandon(struct xway_link *link, struct page *page, u32 ref)
+static void local_abandon(struct page *page, u32 ref)
 {
 	__free_page(page);
 }
 
-static int local_map(struct xway_link *link, u32 ref, struct xway_mapping *m)
+static int local_map(struct link *link, u32 ref, struct xway_mapping *m)
 {
 	m->page = pfn_to_page(ref);
 	get_page(m->page);
@@ -47,21 +47,21 @@ static int local_map(struct xway_link *link, u32 ref, struct xway_mapping *m)
 	return 0;
 }
 
-static void local_unmap(struct xway_link *link, struct xway_mapping *m)
+static void local_unmap(struct link *link, struct xway_mapping *m)
 {
 	put_page(m->page);
 }
 
-static void local_notify(struct xway_link *link)
+static void local_notify(struct link *link)
 {
-	tasklet_schedule(&other(link)->bell_task);
+	tasklet_schedule(&other(link)->bell.task);
 }
 
-static void local_seen(struct xway_link *link, bool idle)
+static void local_seen(struct link *link, bool idle)
 {
 }
 
-static void local_lost(struct xway_link *link)
+static void local_lost(struct link *link)
 {
 	/* The other end is this module's own, which ends both. */
 }
@@ -75,32 +75,31 @@ static const struct xway_transport transport = {
 	.unmap = local_unmap,
 	.notify = local_notify,
 	.seen = local_seen,
-	.lost = local_lost,
 };
 
 static int bring_up(void)
 {
-	/* As for link_work() */
+	/* As in link_work() */
 	unsigned int noio = memalloc_noio_save();
 	int i, err = 0;
 
 	for (i = 0; i < 2 && !err; i++) {
-		mutex_lock(&ends[i]->lock);
+		mutex_lock(&ends[i]->pub.lock);
 		err = xway_link_prepare(ends[i]);
-		mutex_unlock(&ends[i]->lock);
+		mutex_unlock(&ends[i]->pub.lock);
 	}
 	for (i = 0; i < 2 && !err; i++) {
-		struct xway_link *peer = other(ends[i]);
+		struct link *peer = other(ends[i]);
 
-		mutex_lock(&ends[i]->lock);
+		mutex_lock(&ends[i]->pub.lock);
 		err = xway_link_map(ends[i], peer->arena.slot[0].ref,
-				    peer->nonce);
-		mutex_unlock(&ends[i]->lock);
+				    peer->pub.nonce);
+		mutex_unlock(&ends[i]->pub.lock);
 	}
 	if (!err) {
-		mutex_lock(&ends[0]->lock);
+		mutex_lock(&ends[0]->pub.lock);
 		xway_link_check_up(ends[0]);
-		mutex_unlock(&ends[0]->lock);
+		mutex_unlock(&ends[0]->pub.lock);
 	}
 	memalloc_noio_restore(noio);
 	return err;
@@ -132,7 +131,7 @@ int xway_local_add(const struct xway_addr *addr)
 			running = true;
 	}
 	if (!err)
-		err = xway_addr_add(addr, ends[1], ends[0]);
+		err = xway_addr_add(addr, &ends[1]->pub, &ends[0]->pub);
 	mutex_unlock(&lock);
 	return err;
 }
@@ -144,9 +143,9 @@ int xway_local_del(const struct xway_addr *addr)
 
 int __init xway_local_init(void)
 {
-	ends[0] = xway_link_create(&transport, NULL, "local:passive",
+	ends[0] = xway_link_create(&transport, NULL, local_lost, "local:passive",
 				   "local:passive");
-	ends[1] = xway_link_create(&transport, NULL, "local:active",
+	ends[1] = xway_link_create(&transport, NULL, local_lost, "local:active",
 				   "local:active");
 	if (ends[0] && ends[1])
 		return 0;
@@ -157,7 +156,7 @@ int __init xway_local_init(void)
 /* No connection finds the links any more, and they end. */
 void xway_local_stop(void)
 {
-	xway_addr_del_link(ends[0]);
+	xway_addr_del_link(&ends[0]->pub);
 	mutex_lock(&lock);
 	if (running)
 		bring_down();

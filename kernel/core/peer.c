@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Debts: what a peer has us keep, and what limits are for.
+ * Peers: who a domain is, and what it has us keep.
  *
- * A peer's link ends and another begins as it is saved, or taken out of the policy
- * and put back. What is left of the first, unread or still mapped, counts on: a
- * peer would have all over again with each new link otherwise.
+ * The link to a peer ends and another begins when the peer is saved, or is taken
+ * out of the policy and put back. What is left of the first, unread or still
+ * mapped, goes on to count. Otherwise a peer could have all of it anew with each
+ * new link.
  */
+#include <linux/export.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
 
+#include "arena.h"
+#include "core.h"
 #include "peer.h"
 
 static LIST_HEAD(peers);
@@ -27,10 +31,10 @@ static struct xway_peer *peer_find(const char *id)
 }
 
 /**
- * xway_peer_get() - the peers of a peer
+ * xway_peer_get() - the peer of a name
  * @id: what names the peer
  *
- * May sleep. Return: them, with a reference, or NULL without memory.
+ * May sleep. Return: it, with a reference, or NULL without memory.
  */
 struct xway_peer *xway_peer_get(const char *id)
 {
@@ -55,6 +59,13 @@ struct xway_peer *xway_peer_get(const char *id)
 	return peer;
 }
 
+/* One more reference on a peer that the caller has one on. Context: any. */
+struct xway_peer *xway_peer_hold(struct xway_peer *peer)
+{
+	refcount_inc(&peer->ref);
+	return peer;
+}
+
 /* Any context but a hard interrupt */
 void xway_peer_put(struct xway_peer *peer)
 {
@@ -68,3 +79,41 @@ void xway_peer_put(struct xway_peer *peer)
 	if (last)
 		kfree(peer);
 }
+
+/**
+ * xway_peer_charge() - may a client keep pages for a peer?
+ * @peer: the peer
+ * @pages: how many
+ *
+ * For what a peer decides the size of: its ring while it is mapped, and copies of
+ * what it has put there and nobody has read. All clients and all links with the
+ * peer together may have as many as its arena may. An honest peer that is set up
+ * as we are has no more.
+ *
+ * Context: process or softirq. Return: true if they count now.
+ */
+bool xway_peer_charge(struct xway_peer *peer, u32 pages)
+{
+	int most = xway_arena_pages_max();
+	int old = atomic_read(&peer->charged);
+
+	do {
+		if (old + (int)pages > most)
+			return false;
+	} while (!atomic_try_cmpxchg(&peer->charged, &old, old + (int)pages));
+	return true;
+}
+EXPORT_SYMBOL_GPL(xway_peer_charge);
+
+/**
+ * xway_peer_uncharge() - pages are not kept any more
+ * @peer: the peer
+ * @pages: how many of those that were charged
+ *
+ * Context: any.
+ */
+void xway_peer_uncharge(struct xway_peer *peer, u32 pages)
+{
+	atomic_sub(pages, &peer->charged);
+}
+EXPORT_SYMBOL_GPL(xway_peer_uncharge);

@@ -20,7 +20,6 @@
 
 #define _XWAY_SHRINKER_COMPAT
 #include "compat.h"
-#include "evict.h"
 
 #include "link.h"
 #include "reclaim.h"
@@ -48,131 +47,141 @@ static u32 excess(const struct xway_arena *a, u32 in_use, u32 spare)
 	return a->shared > keep + LEAST ? a->shared - keep : 0;
 }
 
-/* Does the kernel want pages back? */
-bool xway_reclaim_pressed(const struct xway_link *link)
+static bool pressed(const struct link *link)
 {
-	lockdep_assert_held(&link->lock);
+	lockdep_assert_held(&link->pub.lock);
 	return link->arena.pressed &&
 	       time_before(jiffies, link->arena.pressed_at + PRESSED);
 }
 
-static u32 spare(const struct xway_link *link)
+/**
+ * xway_reclaim_pressed() - does the kernel want pages back?
+ * @link: the link, its lock held
+ */
+bool xway_reclaim_pressed(const struct xway_link *link)
 {
-	return xway_reclaim_pressed(link) ? 0 : SPARE;
+	return pressed(to_link(link));
+}
+EXPORT_SYMBOL_GPL(xway_reclaim_pressed);
+
+static u32 spare(const struct link *link)
+{
+	return pressed(link) ? 0 : SPARE;
 }
 
-static void reclaim_next(struct xway_link *link)
+static void reclaim_next(struct link *link)
 {
 	struct xway_arena *a = &link->arena;
 	struct xway_ctl msg = { .type = XWAY_CTL_UNMAP };
 	u32 n = min(excess(a, max(a->allowed, a->peak), spare(link)),
 		    XWAY_UNMAP_MAX);
 
-	if (link->state != XWAY_LINK_UP || !n)
+	if (link->pub.state != XWAY_LINK_UP || !n)
 		return;
 	msg.ring_pages = xway_arena_withdraw(link, n, &msg.ring_page);
 	if (msg.ring_pages)
-		xway_link_ctl_send(link, &msg);
+		xway_ctl_put(link, &msg);
 }
 
 static void reclaim_work(struct work_struct *work)
 {
-	struct xway_link *link = container_of(to_delayed_work(work),
-					      struct xway_link, reclaim);
+	struct link *link = container_of(to_delayed_work(work),
+					      struct link, reclaim);
 	unsigned int noio = memalloc_noio_save();	/* as link_work() */
 
-	mutex_lock(&link->lock);
-	link->arena.pressed = xway_reclaim_pressed(link);
+	mutex_lock(&link->pub.lock);
+	link->arena.pressed = pressed(link);
 	if (link->arena.pressed)
 		link->arena.peak = link->arena.in_use;
 	link->arena.allowed = link->arena.peak;
 	link->arena.peak = link->arena.in_use;
 	reclaim_next(link);
 	xway_reclaim_soon(link);
-	mutex_unlock(&link->lock);
+	mutex_unlock(&link->pub.lock);
 	memalloc_noio_restore(noio);
 }
 
-void xway_reclaim_setup(struct xway_link *link)
+void xway_reclaim_setup(struct link *link)
 {
 	INIT_DELAYED_WORK(&link->reclaim, reclaim_work);
 }
 
 /**
  * xway_reclaim_soon() - fewer pages are in use
- * @link: the link, its mutex held
+ * @link: the link, its lock held
  *
  * What is still too much after two periods goes; at once while the kernel wants
  * pages.
  */
-void xway_reclaim_soon(struct xway_link *link)
+void xway_reclaim_soon(struct link *link)
 {
-	lockdep_assert_held(&link->lock);
+	lockdep_assert_held(&link->pub.lock);
 	/* Who ends the link cancels it after that. */
-	if (link->state == XWAY_LINK_UP &&
+	if (link->pub.state == XWAY_LINK_UP &&
 	    excess(&link->arena, link->arena.in_use, spare(link)))
 		queue_delayed_work(xway_link_wq, &link->reclaim,
-				   xway_reclaim_pressed(link) ? PERIOD_PRESSED :
+				   pressed(link) ? PERIOD_PRESSED :
 							     PERIOD);
 }
 
-/**
- * xway_reclaim_could() - pages that could go if the kernel wanted them
- * @link: the link, its mutex held
- *
- * None of one that was just asked, nor of one whose peer has not answered yet.
+/*
+ * Pages that could go if the kernel wanted them. None of a link that was just asked,
+ * nor of one whose peer has not answered yet.
  */
-u32 xway_reclaim_could(const struct xway_link *link)
+static u32 could(const struct link *link)
 {
-	lockdep_assert_held(&link->lock);
-	if (link->state != XWAY_LINK_UP || link->arena.n_withdrawn ||
-	    xway_reclaim_pressed(link))
+	lockdep_assert_held(&link->pub.lock);
+	if (link->pub.state != XWAY_LINK_UP || link->arena.n_withdrawn ||
+	    pressed(link))
 		return 0;
 	return excess(&link->arena, link->arena.in_use, 0);
 }
 
 /**
  * xway_reclaim_press() - the kernel wants pages: what is not in use goes
- * @link: the link, its mutex held
+ * @pub: the link, its lock held
  *
- * And so does what connections give back within the next seconds.
+ * And so does what channels give back within the next seconds.
  */
-void xway_reclaim_press(struct xway_link *link)
+void xway_reclaim_press(struct xway_link *pub)
 {
-	lockdep_assert_held(&link->lock);
+	struct link *link = to_link(pub);
+
+	lockdep_assert_held(&pub->lock);
 	/* As above */
-	if (link->state != XWAY_LINK_UP)
+	if (pub->state != XWAY_LINK_UP)
 		return;
 	link->arena.pressed = true;
 	link->arena.pressed_at = jiffies;
 	mod_delayed_work(xway_link_wq, &link->reclaim, 0);
 }
+EXPORT_SYMBOL_GPL(xway_reclaim_press);
 
 /**
  * xway_reclaim_unmap() - the peer takes pages back
- * @link: the link, its mutex held
+ * @link: the link, its lock held
  * @msg: a private copy of its message
  *
  * Return: false if no honest peer would.
  */
-bool xway_reclaim_unmap(struct xway_link *link, const struct xway_ctl *msg)
+bool xway_reclaim_unmap(struct link *link, const struct xway_ctl *msg)
 {
 	struct xway_ctl answer = { .type = XWAY_CTL_UNMAPPED };
 
 	if (msg->ring_pages > XWAY_UNMAP_MAX ||
 	    !xway_import_unmap(link, msg->ring_page, msg->ring_pages))
 		return false;
-	xway_link_ctl_send(link, &answer);
+	xway_ctl_put(link, &answer);
 	return true;
 }
 
 /**
  * xway_reclaim_unmapped() - the peer has unmapped what it was asked to
- * @link: the link, its mutex held
+ * @link: the link, its lock held
  *
  * Return: false if it was not asked.
  */
-bool xway_reclaim_unmapped(struct xway_link *link)
+bool xway_reclaim_unmapped(struct link *link)
 {
 	if (!link->arena.n_withdrawn)
 		return false;
@@ -200,24 +209,24 @@ static DECLARE_DELAYED_WORK(look, shrink_look);
 static void shrink_look(struct work_struct *work)
 {
 	long noted = atomic_long_read(&asked), wanted = noted, left = 0;
-	struct xway_link *link;
+	struct link *link;
 
 	mutex_lock(&xway_links_lock);
 	list_for_each_entry(link, &xway_links, node) {
 		long pages;
 
-		mutex_lock(&link->lock);
-		pages = xway_reclaim_could(link);
+		mutex_lock(&link->pub.lock);
+		pages = could(link);
 		if (pages && wanted > 0) {
-			xway_reclaim_press(link);
+			xway_reclaim_press(&link->pub);
 			wanted -= pages;
 		} else {
 			left += pages;
 		}
-		mutex_unlock(&link->lock);
+		mutex_unlock(&link->pub.lock);
 	}
 	mutex_unlock(&xway_links_lock);
-	left += xway_evict_shrink(wanted);
+	left += xway_client_reclaim(wanted);
 	/* What could go before what is asked for is less: else shrink_count()
 	 * would have the same pages asked for twice.
 	 */

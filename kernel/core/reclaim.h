@@ -5,15 +5,12 @@
 #include <linux/types.h>
 
 struct xway_ctl;
-struct xway_link;
+struct link;
 
-void xway_reclaim_setup(struct xway_link *link);
-void xway_reclaim_soon(struct xway_link *link);
-u32 xway_reclaim_could(const struct xway_link *link);
-void xway_reclaim_press(struct xway_link *link);
-bool xway_reclaim_pressed(const struct xway_link *link);
-bool xway_reclaim_unmap(struct xway_link *link, const struct xway_ctl *msg);
-bool xway_reclaim_unmapped(struct xway_link *link);
+void xway_reclaim_setup(struct link *link);
+void xway_reclaim_soon(struct link *link);
+bool xway_reclaim_unmap(struct link *link, const struct xway_ctl *msg);
+bool xway_reclaim_unmapped(struct link *link);
 
 int xway_reclaim_init(void);
 void xway_reclaim_exit(void);

@@ -8,7 +8,7 @@
 #include <linux/types.h>
 
 struct page;
-struct xway_link;
+struct link;
 
 /**
  * struct xway_mapping - one page of the peer, mapped read-only
@@ -29,27 +29,23 @@ struct xway_mapping {
  * @name: prefix of the names of its links
  * @share: let the peer map @page read-only; @ref is what the peer needs for it.
  *	May sleep. Returns 0 or a negative errno.
- * @unshare: withdraw that. Returns -EBUSY while the peer still maps it; the
- *	page must then not be freed. May sleep.
+ * @unshare: withdraw that, also after the link is gone. Returns -EBUSY while the
+ *	peer still maps it; the page must then not be freed. May sleep.
  * @abandon: take over the page for good: free it once the peer lets go.
  * @map: map one page of the peer. May sleep. Returns 0 or a negative errno.
  * @unmap: undo @map. May sleep.
- * @notify: make the peer look at its bells. Any context.
- * @seen: the bells were looked at; @idle if there was none. Softirq.
- * @lost: the peer has closed the link or broken its rules: end this life of it
- *	and offer a new one. Any context that may sleep; must not wait for the
- *	link's work.
+ * @notify: send the peer an event. Any context.
+ * @seen: the doorbell was looked at; @idle if nothing was posted. Softirq.
  */
 struct xway_transport {
 	const char *name;
-	int (*share)(struct xway_link *link, struct page *page, u32 *ref);
-	int (*unshare)(struct xway_link *link, struct page *page, u32 ref);
-	void (*abandon)(struct xway_link *link, struct page *page, u32 ref);
-	int (*map)(struct xway_link *link, u32 ref, struct xway_mapping *m);
-	void (*unmap)(struct xway_link *link, struct xway_mapping *m);
-	void (*notify)(struct xway_link *link);
-	void (*seen)(struct xway_link *link, bool idle);
-	void (*lost)(struct xway_link *link);
+	int (*share)(struct link *link, struct page *page, u32 *ref);
+	int (*unshare)(struct page *page, u32 ref);
+	void (*abandon)(struct page *page, u32 ref);
+	int (*map)(struct link *link, u32 ref, struct xway_mapping *m);
+	void (*unmap)(struct link *link, struct xway_mapping *m);
+	void (*notify)(struct link *link);
+	void (*seen)(struct link *link, bool idle);
 };
 
 #endif /* _XWAY_TRANSPORT_H */

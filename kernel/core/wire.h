@@ -13,7 +13,10 @@
 #include <linux/types.h>
 
 #define XWAY_MAGIC		0x58574159	/* "XWAY" */
-#define XWAY_WIRE_VERSION	3
+
+/* The versions of what is here that this module speaks, from the oldest on */
+#define XWAY_WIRE_OLDEST	3
+#define XWAY_WIRE_NEWEST	3
 
 /* Pages of an arena by number: header, bell, control, directories, the rest */
 #define XWAY_PAGE_HEADER	0
@@ -35,12 +38,14 @@ enum xway_arena_state {
 /**
  * struct xway_header - first page of an arena
  * @magic: XWAY_MAGIC
- * @version: XWAY_WIRE_VERSION
+ * @version: the oldest version that the owner speaks
  * @nonce: of this life of the link
  * @peer_nonce: nonce of the peer's arena that is mapped here, 0 before
  * @state: enum xway_arena_state
  * @pages: pages of the arena that the directories list
  * @dirs: grant reference of each directory page
+ * @version_max: the newest version that the owner speaks; 0 in modules that know
+ *	only one, @version. Both ends use the newest that both speak.
  * @bell_prod: channels posted to the peer's attention, see struct xway_bell
  * @bell_overflow: counts posts that found no slot: look at every channel
  * @bell_cons: posts of the peer that were taken
@@ -56,6 +61,7 @@ struct xway_header {
 	u32 state;
 	u32 pages;
 	u32 dirs[XWAY_DIRS];
+	u32 version_max;
 
 	u32 bell_prod __aligned(64);
 	u32 bell_overflow;
@@ -71,54 +77,10 @@ struct xway_header {
 #define XWAY_BELLS		(PAGE_SIZE / sizeof(u32))
 #define XWAY_BELL_CTL		0xffffffffu	/* look at the control ring */
 
-/**
- * struct xway_mark - where a sender switched between TCP and its ring
- * @seq: TCP sequence number at which TCP's bytes end, or begin
- * @idx: index at which the ring's bytes begin, or end
- */
-struct xway_mark {
-	u32 seq;
-	u32 idx;
-};
+/* What each end of a channel shows the other; a client's own format */
+#define XWAY_WORDS_SIZE		128u
 
-/**
- * struct xway_words - what one side of a channel shows the other
- * @prod: bytes put into the own ring
- * @cons: bytes taken from the peer's ring
- * @gen: the sender's last switch; even: to TCP, odd: to the ring
- * @mark: where it switched, by parity of the generation
- * @want_room: cons of the peer that is worth an event
- * @want_data: prod of the peer that is worth an event
- * @gen_done: last switch of the peer that the reader has passed
- * @flags: XWAY_CHAN_*
- *
- * A sender makes generation g only when gen_done of the peer is at least g - 1
- * (g odd), so that at most two marks are in flight and neither is overwritten.
- *
- * The first cache line changes with each message. Whoever moves an index looks at
- * what the peer wants, which seldom changes, and is in the second.
- */
-struct xway_words {
-	u32 prod;
-	u32 cons;
-	u32 gen;
-	struct xway_mark mark[2];
-	u32 pad0[9];
-
-	u32 want_room;
-	u32 want_data;
-	u32 gen_done;
-	u32 flags;
-	u32 pad1[12];
-};
-
-#define XWAY_WORDS_OPEN		0x1	/* mapped here: the ring may be used */
-#define XWAY_WORDS_FALLBACK	0x2	/* go back to TCP, then close */
-#define XWAY_WORDS_NO_READER	0x4	/* what is sent is refused: closed, or shut */
-#define XWAY_WORDS_HOLD		0x8	/* no ring towards me for now */
-#define XWAY_WORDS_PARK		0x10	/* with RETURN: another channel may follow */
-
-#define XWAY_CHANS_PER_PAGE	(PAGE_SIZE / sizeof(struct xway_words))
+#define XWAY_CHANS_PER_PAGE	(PAGE_SIZE / XWAY_WORDS_SIZE)
 #define XWAY_CHANS_MAX		16384u
 #define XWAY_RING_PAGES_MAX	256u
 
@@ -138,6 +100,14 @@ enum xway_decline {
 	XWAY_DECLINE_OFF = 3,
 	XWAY_DECLINE_MEMORY = 4,
 	XWAY_DECLINE_LATER = 5,		/* ask again when some time has passed */
+	XWAY_DECLINE_SERVICE = 6,	/* no client of that service */
+};
+
+/* Whose a channel or a message is. Modules before there was more than one send 0. */
+enum xway_service {
+	XWAY_SERVICE_SOCKETS = 0,
+	XWAY_SERVICE_TEST = 7,
+	XWAY_SERVICES
 };
 
 /**
@@ -145,36 +115,28 @@ enum xway_decline {
  * @type: enum xway_ctl_type
  * @chan: the receiver's channel (ACCEPT, DECLINE, CLOSE)
  * @from: the sender's channel (OPEN, ACCEPT)
- * @shm_page: page of the sender's struct xway_words
- * @shm_slot: its place in that page
+ * @words_page: page of the sender's words of the channel
+ * @words_slot: its place in that page
  * @ring_page: first page of the sender's ring; or that is to be unmapped
  * @ring_pages: number of pages of the ring, a power of two; or to be unmapped
  * @arg: enum xway_decline
- * @family: AF_INET or AF_INET6
- * @saddr: address of the active end, IPv4 in the first word
- * @daddr: address of the passive end
- * @sport: port of the active end
- * @dport: port of the passive end
- * @mac: proof that the sender holds an end of this connection
+ * @tag: the client's own
+ * @service: enum xway_service; 0 in the core's own messages
+ * @body: the client's own
  */
 struct xway_ctl {
 	u32 type;
 	u32 chan;
 	u32 from;
-	u16 shm_page;
-	u16 shm_slot;
+	u16 words_page;
+	u16 words_slot;
 	u32 ring_page;
 	u16 ring_pages;
 	u16 arg;
-	u16 family;
-	u16 pad;
-	__be32 saddr[4];
-	__be32 daddr[4];
-	__be16 sport;
-	__be16 dport;
-	u64 mac;
-	u8 reserve[24];
-};
+	u16 tag;
+	u16 service;
+	u8 body[68];
+} __aligned(8);
 
 #define XWAY_CTLS		32u	/* slots in the control page */
 #define XWAY_UNMAP_MAX		512u	/* pages: they are unmapped under a mutex */
@@ -182,7 +144,6 @@ struct xway_ctl {
 #define XWAY_WIRE_CHECK()						\
 	do {								\
 		BUILD_BUG_ON(sizeof(struct xway_header) > PAGE_SIZE);	\
-		BUILD_BUG_ON(sizeof(struct xway_words) != 128);	\
 		BUILD_BUG_ON(sizeof(struct xway_ctl) != 96);		\
 		BUILD_BUG_ON(XWAY_CTLS * sizeof(struct xway_ctl) > PAGE_SIZE); \
 	} while (0)

@@ -19,8 +19,6 @@
 
 #include "compat.h"
 #include "conn.h"
-#include "link.h"
-#include "addr.h"
 #include "proto.h"
 #include "attach.h"
 #include "trace.h"
@@ -248,7 +246,7 @@ static bool renewable(const struct xway_conn *conn, struct sock *sk)
 	       ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				       TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) &&
 	       sk->sk_socket && xway_attach_is_on() &&
-	       READ_ONCE(conn->link->state) == XWAY_LINK_UP &&
+	       READ_ONCE(conn->chan.link->state) == XWAY_LINK_UP &&
 	       !xway_conn_taken(conn, sk) && unfit(sk) == XWAY_R_NONE;
 }
 

@@ -6,17 +6,16 @@
  * table (until the channel ends), each queued work, each call inside. The
  * connection holds its link and the module.
  */
-#include <linux/delay.h>
 #include <linux/jhash.h>
 #include <linux/sched/mm.h>
 #include <linux/siphash.h>
 #include <linux/slab.h>
 #include <net/tcp.h>
 
-#include "handshake.h"
+#include "client.h"
 #include "conn.h"
 #include "evict.h"
-#include "link.h"
+#include "handshake.h"
 #include "proto.h"
 #include "ringsize.h"
 #include "attach.h"
@@ -31,9 +30,6 @@
  */
 #define RETRY (HZ / 10)
 #define RETRY_MAX (3 * HZ)
-
-/* Jiffies for what is under way when the peer has ended the link */
-#define CLOSED HZ
 
 /* So long does a full ring wait for a reader: TCP keeps more, unread, than it */
 #define STALL HZ
@@ -63,7 +59,7 @@ const char *xway_conn_state_name(const struct xway_conn *conn)
 	if (READ_ONCE(conn->rx.spilled))
 		return "spilled";
 	if (test_bit(XWAY_F_FALLBACK, &conn->flags))
-		return "returning";
+		return "fallback";
 	switch (READ_ONCE(conn->state)) {
 	case XWAY_CONN_TCP:
 		return "tcp";
@@ -95,7 +91,7 @@ static bool tuple_equal(const struct xway_tuple *a, const struct xway_tuple *b)
  */
 u64 xway_conn_mac(const struct xway_conn *conn, bool by_active)
 {
-	const struct xway_link *link = conn->link;
+	const struct xway_link *link = conn->chan.link;
 	const struct xway_tuple *t = &conn->tuple;
 	siphash_key_t key = {
 		{ (u64)conn->isn[0] << 32 | conn->isn[1], by_active }
@@ -129,15 +125,17 @@ u64 xway_conn_mac(const struct xway_conn *conn, bool by_active)
 struct xway_conn *xway_conn_create(struct sock *sk, struct xway_link *link,
 				   bool active)
 {
+	struct xway_tcp_link *tl;
 	struct xway_conn *conn;
 
 	if (!try_module_get(THIS_MODULE))
 		return NULL;
+	tl = xway_tcp_link_get(link);
+	if (!tl)
+		goto err_module;
 	conn = kmem_cache_zalloc(conn_cache, GFP_ATOMIC | __GFP_NOWARN);
-	if (!conn) {
-		module_put(THIS_MODULE);
-		return NULL;
-	}
+	if (!conn)
+		goto err_link;
 	refcount_set(&conn->ref, 1);
 	spin_lock_init(&conn->lock);
 	mutex_init(&conn->rx.lock);
@@ -145,16 +143,23 @@ struct xway_conn *xway_conn_create(struct sock *sk, struct xway_link *link,
 	INIT_RCU_WORK(&conn->free_work, xway_handshake_free_work);
 	INIT_HLIST_NODE(&conn->hash);
 	conn->sk = sk;
-	conn->link = xway_link_get(link);
+	conn->tl = tl;
+	xway_chan_init(&conn->chan, &xway_sockets, link);
 	conn->active = active;
 	conn->data_ready = sk->sk_data_ready;
 	conn->retry_at = jiffies;
-	atomic_inc(&link->conns);
+	atomic_inc(&tl->conns);
 	atomic_inc(&conn_count);
 	spin_lock_bh(&xway_conns_lock);
 	list_add_tail_rcu(&conn->all, &xway_conns);
 	spin_unlock_bh(&xway_conns_lock);
 	return conn;
+
+err_link:
+	xway_tcp_link_put(tl);
+err_module:
+	module_put(THIS_MODULE);
+	return NULL;
 }
 
 static void conn_free_rcu(struct rcu_head *rcu)
@@ -172,7 +177,7 @@ static void conn_account(struct xway_conn *conn)
 
 	for (i = 0; i < XWAY_LINK_COUNTERS; i++) {
 		this_cpu_add(xway_counters[XWAY_N_TX_RING + i], n[i]);
-		atomic64_add(n[i], &conn->link->base[i]);
+		atomic64_add(n[i], &conn->tl->base[i]);
 	}
 }
 
@@ -186,9 +191,9 @@ void xway_conn_free(struct xway_conn *conn)
 	spin_unlock_bh(&xway_conns_lock);
 	xway_rx_free(conn);
 	kfree(conn->tx.pages);
-	atomic_dec(&conn->link->conns);
+	atomic_dec(&conn->tl->conns);
 	atomic_dec(&conn_count);
-	xway_link_put(conn->link);
+	xway_tcp_link_put(conn->tl);
 	call_rcu(&conn->rcu, conn_free_rcu);
 }
 
@@ -221,7 +226,7 @@ void xway_conn_established(struct xway_conn *conn, struct sock *sk)
  */
 struct xway_conn *xway_conn_renew(struct xway_conn *conn, struct sock *sk)
 {
-	struct xway_conn *fresh = xway_conn_create(sk, conn->link, conn->active);
+	struct xway_conn *fresh = xway_conn_create(sk, conn->chan.link, conn->active);
 
 	if (!fresh)
 		return NULL;
@@ -263,7 +268,7 @@ struct xway_conn *xway_conn_find(struct xway_link *link,
 again:
 	*why = XWAY_DECLINE_UNKNOWN;
 	hlist_for_each_entry_rcu(conn, &hash_table[tuple_hash(t)], hash) {
-		if (!conn->active || conn->link != link ||
+		if (!conn->active || conn->chan.link != link ||
 		    !tuple_equal(&conn->tuple, t))
 			continue;
 		if (xway_conn_mac(conn, false) != mac) {
@@ -386,7 +391,7 @@ void xway_conn_bad(struct xway_conn *conn)
 {
 	if (test_and_set_bit(XWAY_F_BAD, &conn->flags))
 		return;
-	xway_count(VIOLATIONS);
+	xway_chan_violated(&conn->chan);
 	conn_reason(conn, XWAY_R_VIOLATION);
 	xway_conn_queue(conn);
 }
@@ -429,7 +434,7 @@ void xway_conn_event(struct xway_conn *conn)
 	spin_lock(&conn->lock);
 	sk = conn->sk;
 	rcu_read_lock();
-	peer = rcu_dereference(conn->peer);
+	peer = rcu_dereference(conn->chan.peer);
 	if (peer) {
 		/* Each arrival is a signal, read or not: before we look. */
 		if (sk && unlikely(sock_flag(sk, SOCK_FASYNC)))
@@ -544,7 +549,7 @@ static void conn_do_fallback(struct xway_conn *conn, struct sock *sk)
 	WRITE_ONCE(conn->tx.usable, false);
 	xway_tx_to_tcp(conn, sk);
 	set_bit(XWAY_F_TX_CLOSED, &conn->flags);
-	if (conn->state == XWAY_CONN_OPEN && rcu_access_pointer(conn->peer)) {
+	if (conn->state == XWAY_CONN_OPEN && rcu_access_pointer(conn->chan.peer)) {
 		rcu_read_lock();
 		xway_words_flag(conn, test_bit(XWAY_F_PARK, &conn->flags) ?
 			       XWAY_WORDS_FALLBACK | XWAY_WORDS_PARK :
@@ -661,7 +666,7 @@ static void conn_work(struct work_struct *work)
 
 	mutex_lock(&conn->rx.lock);
 	rcu_read_lock();
-	peer = rcu_dereference(conn->peer);
+	peer = rcu_dereference(conn->chan.peer);
 	if (peer)
 		conn_peer_fell_back(conn, READ_ONCE(peer->flags));
 	rcu_read_unlock();
@@ -729,7 +734,7 @@ void xway_conn_closed(struct xway_conn *conn)
 static void conn_abort_link(struct xway_conn *conn)
 {
 	unsigned int noio = memalloc_noio_save();
-	struct xway_link *link = conn->link;
+	struct xway_link *link = conn->chan.link;
 	bool had, lossy = false;
 	struct sock *sk;
 
@@ -738,7 +743,7 @@ static void conn_abort_link(struct xway_conn *conn)
 	set_bit(XWAY_F_FALLBACK, &conn->flags);
 	mutex_lock(&conn->rx.lock);
 	mutex_lock(&link->lock);
-	had = conn->ring_pages;
+	had = conn->chan.ring_pages;
 	mutex_unlock(&link->lock);
 	sk = xway_conn_hold_sk(conn);
 	if (had) {
@@ -765,12 +770,12 @@ static void conn_abort_link(struct xway_conn *conn)
 
 static void conn_drain(struct xway_conn *conn)
 {
-	struct xway_link *link = conn->link;
+	struct xway_link *link = conn->chan.link;
 
 	xway_conn_fallback(conn, XWAY_R_LINK);
 	/* A closed socket's channel: make the peer copy it out. */
 	mutex_lock(&link->lock);
-	if (conn->ring_pages && conn->state != XWAY_CONN_OPENING)
+	if (conn->chan.ring_pages && conn->state != XWAY_CONN_OPENING)
 		xway_words_flag(conn, XWAY_WORDS_FALLBACK);
 	mutex_unlock(&link->lock);
 }
@@ -782,7 +787,7 @@ static void conn_each(struct xway_link *link,
 
 	rcu_read_lock();
 	list_for_each_entry_rcu(conn, &xway_conns, all) {
-		if (conn->link != link || !xway_conn_stop(conn))
+		if (conn->chan.link != link || !xway_conn_stop(conn))
 			continue;
 		visit(conn);
 		xway_conn_walk(conn);
@@ -802,37 +807,14 @@ void xway_conn_drain(struct xway_link *link)
 }
 
 /**
- * xway_conn_leave() - take every connection off a link
- * @link: a link that takes no new channels
- * @dead: the peer will not answer: reset what it still owed
+ * xway_conn_abort() - take every connection that is left off a link
+ * @link: a link that takes no new channels, and whose peer answers no more
  *
- * Otherwise waits, as long as the link may, until they are back on TCP and the
- * peer knows; what it has not returned by then is reset. May sleep.
+ * Bytes that it still owed are lost: that costs the connection. May sleep.
  */
-void xway_conn_leave(struct xway_link *link, bool dead)
+void xway_conn_abort(struct xway_link *link)
 {
-	unsigned long until = link->drain_by;
-	bool closing = false;
-	u32 left, queued;
-
-	for (;;) {
-		mutex_lock(&link->lock);
-		left = link->n_chans;
-		queued = link->ctl_queued;
-		/* It has ended its own and takes no message any more. */
-		if (!closing && link->import.hdr &&
-		    READ_ONCE(link->import.hdr->state) == XWAY_ARENA_CLOSING) {
-			closing = true;
-			if (time_before(jiffies + CLOSED, until))
-				until = jiffies + CLOSED;
-		}
-		mutex_unlock(&link->lock);
-		if ((!left && !queued) || dead || time_after(jiffies, until))
-			break;
-		usleep_range(5000, 10000);
-	}
-	if (left || dead)
-		conn_each(link, conn_abort_link);
+	conn_each(link, conn_abort_link);
 }
 
 int __init xway_conn_init(void)

@@ -8,11 +8,12 @@
 #include <linux/workqueue.h>
 #include <net/sock.h>
 
-#include "ring.h"
+#include "core/core.h"
+#include "core/ring.h"
 #include "stats.h"
-#include "wire.h"
+#include "words.h"
 
-struct xway_link;
+struct xway_tcp_link;
 
 enum xway_conn_state {
 	XWAY_CONN_TCP,		/* no channel */
@@ -62,7 +63,7 @@ struct xway_tuple {
  * @window: bytes that may be in the ring, at most @size
  * @until: index up to which short messages may be put without asking anything
  *	of this; @prod if there may be none, as on TCP
- * @full_in: the period when it was found full last, see size.c
+ * @full_in: the period when it was found full last, see ringsize.c
  * @empty_at: when last a reader waited for what was put
  * @progress: what changes when the peer reads, since @progress_at
  * @limited: has xway_tx_stalled() seen it wait?
@@ -122,31 +123,35 @@ struct xway_rx {
  * struct xway_conn - one TCP connection to a co-resident peer, and its channel
  * @lock: guards @sk; taken in softirq
  * @sk: the socket, NULL once detached
- * @peer: the peer's words. Cleared when the channel ends; readers use RCU or
- *	hold @rx.lock
- * @own: own words, in the own arena; may be used while @peer is set
- * @keepalive_bytes: bytes by ring when companion.c last looked
- * @idle_bytes: bytes when idle.c last found a difference, at @idle_since
+ * @chan: its channel. Its @peer, the peer's words, is cleared when the channel ends;
+ *	readers use RCU or hold @rx.lock. Own words may be used while @peer is set.
+ * @tl: of the link that it is on, with a reference
+ * @keepalive_bytes: bytes by ring when keepalive.c last looked
+ * @idle_bytes: bytes when evict.c last found a difference, at @idle_since
  * @ask_at: not before this is a channel asked for again, after @postponed times
  * @retry_at: when @work tries its return to TCP again, @retry_in after the last time
- * @grow_at: not before this is looked whether a larger ring would do, see size.c
+ * @grow_at: not before this is looked whether a larger ring would do, see ringsize.c
  * @grows: there was room for one when that was looked at last
  * @grown: times that it gave up its ring for one
  *
- * Lock order: rx.lock, socket lock, link->lock, lock. The helper (@work) is the
+ * Lock order: rx.lock, socket lock, link lock, lock. The helper (@work) is the
  * only one that opens and closes channels.
  */
 struct xway_conn {
 	refcount_t ref;
+	u32 ops;
 	struct rcu_head rcu;
 	spinlock_t lock;	/* @sk */
 	struct sock *sk;
-	struct xway_link *link;
+	struct xway_tcp_link *tl;
 	unsigned long flags;
 	enum xway_conn_state state;
 	enum xway_reason reason;
 	bool active;
 	bool established;
+	bool grows;
+	u8 grown;
+	u8 postponed;
 	u64 keepalive_bytes;
 	u64 idle_bytes;
 	unsigned long idle_since;
@@ -154,28 +159,12 @@ struct xway_conn {
 	unsigned long grow_at;
 	unsigned long retry_at;
 	unsigned long retry_in;
-	u8 postponed;
-	u8 grown;
-	bool grows;
 
-	struct xway_words *own;
-	const struct xway_words __rcu *peer;
-	u32 peer_id;
-	u32 bell_last;
-	u32 ops;
+	struct xway_chan chan;
 
 	struct xway_tx tx;
 	struct xway_rx rx;
 
-	u32 id;
-	u16 shm_page;
-	u16 shm_slot;
-	u32 ring_page;
-	u32 ring_pages;
-	u32 rx_pages;
-	u32 peer_shm_page;
-	u32 peer_ring_page;
-	u32 peer_ring_pages;
 	u32 isn[2];
 	void (*data_ready)(struct sock *sk);
 	struct proto *base_prot;
@@ -205,7 +194,7 @@ bool xway_conn_park(struct xway_conn *conn, enum xway_reason reason);
 void xway_conn_limit(struct xway_conn *conn, const struct sock *sk);
 void xway_conn_fallback_all(enum xway_reason reason);
 void xway_conn_drain(struct xway_link *link);
-void xway_conn_leave(struct xway_link *link, bool dead);
+void xway_conn_abort(struct xway_link *link);
 void xway_conn_event(struct xway_conn *conn);
 void xway_conn_wake(struct xway_conn *conn);
 struct sock *xway_conn_hold_sk(struct xway_conn *conn);
@@ -222,6 +211,12 @@ static inline struct xway_conn *xway_conn_get(struct xway_conn *conn)
 {
 	refcount_inc(&conn->ref);
 	return conn;
+}
+
+/* Own words of its channel */
+static inline struct xway_words *xway_own(const struct xway_conn *conn)
+{
+	return conn->chan.own;
 }
 
 static inline void xway_conn_put(struct xway_conn *conn)

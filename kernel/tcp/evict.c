@@ -14,10 +14,9 @@
 #include <linux/moduleparam.h>
 #include <linux/workqueue.h>
 
+#include "client.h"
 #include "conn.h"
 #include "evict.h"
-#include "link.h"
-#include "reclaim.h"
 
 static unsigned int idle_ms = 1000;
 module_param(idle_ms, uint, 0444);
@@ -40,10 +39,10 @@ static unsigned long idle(void)
 	return msecs_to_jiffies(idle_ms);
 }
 
-static bool link_wants(struct xway_link *link)
+static bool link_wants(const struct xway_tcp_link *tl)
 {
-	return atomic_read(&link->rings_wanted) > 0 &&
-	       time_before(jiffies, READ_ONCE(link->rings_wanted_at) +
+	return atomic_read(&tl->rings_wanted) > 0 &&
+	       time_before(jiffies, READ_ONCE(tl->rings_wanted_at) +
 				    WISH * idle());
 }
 
@@ -73,7 +72,7 @@ static bool conn_idle(struct xway_conn *conn, unsigned long time)
 static bool conn_give(struct xway_conn *conn, bool press)
 	__must_hold(RCU)
 {
-	struct xway_link *link = conn->link;
+	struct xway_link *link = conn->chan.link;
 	bool ret;
 
 	if (!xway_conn_stop(conn))
@@ -84,7 +83,7 @@ static bool conn_give(struct xway_conn *conn, bool press)
 		xway_reclaim_press(link);
 		mutex_unlock(&link->lock);
 	} else if (ret) {
-		atomic_dec_if_positive(&link->rings_wanted);
+		atomic_dec_if_positive(&conn->tl->rings_wanted);
 	}
 	xway_conn_walk(conn);
 	return ret;
@@ -98,7 +97,7 @@ static void evict_look(struct work_struct *work)
 
 	rcu_read_lock();
 	list_for_each_entry_rcu(conn, &xway_conns, all) {
-		if (!link_wants(conn->link))
+		if (!link_wants(conn->tl))
 			continue;
 		again = true;
 		if (conn_idle(conn, idle()))
@@ -110,20 +109,20 @@ static void evict_look(struct work_struct *work)
 }
 
 /**
- * xway_evict_shrink() - the kernel wants pages back
- * @wanted: have connections that have long been idle give up so many
+ * xway_evict_reclaim() - the kernel wants pages back
+ * @wanted: connections that have long been idle give up so many; those are taken off
  *
- * Who looks often sees in time who is idle. May sleep. Return: pages of those that
- * were left their rings.
+ * A connection is known to be idle only if this is called often. May sleep. Return:
+ * pages of idle connections that were left their rings.
  */
-long xway_evict_shrink(long wanted)
+long xway_evict_reclaim(long *wanted)
 {
 	struct xway_conn *conn;
 	long left = 0;
 
 	rcu_read_lock();
 	list_for_each_entry_rcu(conn, &xway_conns, all) {
-		long pages = READ_ONCE(conn->ring_pages);
+		long pages = READ_ONCE(conn->chan.ring_pages);
 
 		if (test_bit(XWAY_F_FALLBACK, &conn->flags) ||
 		    !conn_idle(conn, LONG))
@@ -131,10 +130,10 @@ long xway_evict_shrink(long wanted)
 		/* Unread bytes would be copied out: nothing is gained. */
 		if (!xway_rx_empty(conn) || !xway_tx_empty(conn))
 			continue;
-		if (wanted <= 0)
+		if (*wanted <= 0)
 			left += pages;
 		else if (conn_give(conn, true))
-			wanted -= pages;
+			*wanted -= pages;
 	}
 	rcu_read_unlock();
 	return left;
@@ -176,21 +175,21 @@ void xway_evict_renew(struct xway_conn *fresh, const struct xway_conn *conn)
 
 /**
  * xway_evict_wish() - have an idle connection of a link give up its ring
- * @link: the link, its mutex held
+ * @tl: the link, its lock held
  */
-void xway_evict_wish(struct xway_link *link)
+void xway_evict_wish(struct xway_tcp_link *tl)
 {
-	lockdep_assert_held(&link->lock);
-	if (!link_wants(link))
-		atomic_set(&link->rings_wanted, 0);
-	atomic_inc(&link->rings_wanted);
-	WRITE_ONCE(link->rings_wanted_at, jiffies);
+	lockdep_assert_held(&tl->link->lock);
+	if (!link_wants(tl))
+		atomic_set(&tl->rings_wanted, 0);
+	atomic_inc(&tl->rings_wanted);
+	WRITE_ONCE(tl->rings_wanted_at, jiffies);
 	schedule_delayed_work(&look, idle() / 2);
 }
 
 /**
  * xway_evict_postpone() - there is no room for a channel: ask again later
- * @conn: connection that has asked and got none, its link's mutex held
+ * @conn: connection that has asked and got none, its link's lock held
  * @here: have idle connections of this link give up rings?
  *
  * Each time twice as late, up to eight times idle_ms. The active end, which is
@@ -198,10 +197,9 @@ void xway_evict_wish(struct xway_link *link)
  */
 void xway_evict_postpone(struct xway_conn *conn, bool here)
 {
-	struct xway_link *link = conn->link;
 	u8 n = conn->postponed;
 
-	lockdep_assert_held(&link->lock);
+	lockdep_assert_held(&conn->chan.link->lock);
 	if (!n && here)
 		atomic64_inc(&xway_reasons[XWAY_R_LIMIT]);
 	WRITE_ONCE(conn->ask_at, jiffies + ((conn->active ? idle() / 2 : idle())
@@ -209,7 +207,7 @@ void xway_evict_postpone(struct xway_conn *conn, bool here)
 	WRITE_ONCE(conn->postponed, min(n + 1, POSTPONED_MAX));
 	clear_bit(XWAY_F_ASKED, &conn->flags);
 	if (here)
-		xway_evict_wish(link);
+		xway_evict_wish(conn->tl);
 }
 
 int __init xway_evict_init(void)

@@ -5,14 +5,14 @@
 #include <linux/types.h>
 
 struct xway_conn;
-struct xway_link;
+struct xway_tcp_link;
 
 void xway_evict_begin(struct xway_conn *conn);
 void xway_evict_renew(struct xway_conn *fresh, const struct xway_conn *conn);
 bool xway_evict_too_early(const struct xway_conn *conn);
-void xway_evict_wish(struct xway_link *link);
+void xway_evict_wish(struct xway_tcp_link *tl);
 void xway_evict_postpone(struct xway_conn *conn, bool here);
-long xway_evict_shrink(long wanted);
+long xway_evict_reclaim(long *wanted);
 int xway_evict_init(void);
 void xway_evict_exit(void);
 

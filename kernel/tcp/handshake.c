@@ -8,165 +8,100 @@
  * CLOSE, which promises not to touch the other's half again (the flag of the
  * paper's Figure 11), and has received the other's.
  */
-#include <linux/log2.h>
 #include <linux/nospec.h>
 #include <linux/slab.h>
 
-#include "handshake.h"
+#include "client.h"
 #include "conn.h"
+#include "handshake.h"
 #include "evict.h"
-#include "link.h"
+#include "core/core.h"
 #include "ringsize.h"
 #include "attach.h"
-#include "reclaim.h"
+
+static int half_try(struct xway_conn *conn, u32 pages)
+{
+	void **ring = kcalloc(pages, sizeof(*ring), GFP_KERNEL);
+	int err;
+
+	if (!ring)
+		return -ENOMEM;
+	err = xway_chan_create(&conn->chan, pages, ring);
+	if (err) {
+		kfree(ring);
+		return err;
+	}
+	/* The core has it now; half_free() takes that back. */
+	xway_conn_get(conn);
+	conn->tx.pages = ring;
+	return 0;
+}
 
 /*
  * Make our half: words, and a ring of at most so many pages. Called with the link's
- * mutex held.
+ * lock held.
  */
-static int chan_make(struct xway_conn *conn, u32 most)
+static int half_make(struct xway_conn *conn, u32 most)
 {
-	struct xway_link *link = conn->link;
-	u32 pages, least = min(xway_ringsize_min(), most), i;
+	struct xway_link *link = conn->chan.link;
+	u32 pages, least = min(xway_ringsize_min(), most);
 	int err;
 
 	lockdep_assert_held(&link->lock);
 	kfree(conn->tx.pages);	/* of a channel that was declined */
 	conn->tx.pages = NULL;
 	for (pages = min(xway_ringsize_next(link), most); pages > least; pages /= 2)
-		if (xway_arena_roomy(link, pages, xway_ringsize_keep(pages)) &&
-		    !xway_arena_alloc(link, pages, &conn->ring_page))
+		if (xway_link_roomy(link, pages, xway_ringsize_keep(pages)) &&
+		    !half_try(conn, pages))
 			break;
-	if (pages == least) {
-		err = xway_arena_alloc(link, pages, &conn->ring_page);
+	if (pages <= least) {
+		pages = least;
+		err = half_try(conn, pages);
 		if (err)
-			goto err_none;
+			return err;
 	}
-	err = -ENOMEM;
-	conn->tx.pages = kcalloc(pages, sizeof(void *), GFP_KERNEL);
-	if (!conn->tx.pages)
-		goto err_ring;
-	err = xway_link_chan_add(link, conn);
-	if (err)
-		goto err_pages;
-	for (i = 0; i < pages; i++)
-		conn->tx.pages[i] = xway_arena_addr(link, conn->ring_page + i);
+	xway_own(conn)->want_data = 1;
 	conn->tx.size = pages * PAGE_SIZE;
 	conn->tx.window = conn->tx.size;
-	conn->ring_pages = pages;	/* now there is something to free */
 	xway_ringsize_settle(conn);
 	return 0;
-
-err_pages:
-	kfree(conn->tx.pages);
-	conn->tx.pages = NULL;
-err_ring:
-	xway_arena_free(link, conn->ring_page, pages);
-err_none:
-	/* The arena may have grown for nothing. */
-	xway_reclaim_soon(link);
-	return err;
 }
 
 /* Free our half. The peer has promised not to touch it, or has ended. */
-static void chan_free(struct xway_conn *conn)
+static void half_free(struct xway_conn *conn)
 {
-	struct xway_link *link = conn->link;
-
-	lockdep_assert_held(&link->lock);
-	xway_arena_free(link, conn->ring_page, conn->ring_pages);
-	conn->ring_pages = 0;
-	xway_link_chan_del(link, conn);
-	xway_reclaim_soon(link);
+	xway_chan_destroy(&conn->chan);
+	xway_conn_put(conn);
 }
 
-/* The peer's half is not touched any more. */
-static void chan_unmap(struct xway_conn *conn)
+/* Map the peer's half, which a valid message describes. */
+static int half_map(struct xway_conn *conn, const struct xway_ctl *msg)
 {
-	xway_import_put(conn->link, conn->peer_ring_page, conn->peer_ring_pages);
-	if (conn->peer_ring_pages)
-		xway_import_put(conn->link, conn->peer_shm_page, 1);
-	conn->peer_ring_pages = 0;
-}
+	void **ring;
+	int err = -ENOSPC;
 
-/* The peer's number of the channel, for which nothing is posted yet */
-static void chan_answered(struct xway_conn *conn, const struct xway_ctl *msg)
-{
-	conn->peer_id = msg->from;
-	conn->bell_last = conn->link->bell_prod - XWAY_BELLS - 1;
-}
-
-/* Is it a half of a channel that a control message describes? */
-static bool valid_half(const struct xway_ctl *msg)
-{
-	return is_power_of_2(msg->ring_pages) &&
-	       msg->ring_pages <= min(XWAY_RING_PAGES_MAX, xway_arena_pages_max()) &&
-	       msg->shm_slot < XWAY_CHANS_PER_PAGE &&
-	       msg->shm_page >= XWAY_PAGES_FIXED &&
-	       msg->ring_page >= XWAY_PAGES_FIXED &&
-	       msg->ring_page <= XWAY_ARENA_PAGES_MAX;
-}
-
-/* Map the peer's half, a valid one. */
-static int chan_map(struct xway_conn *conn, const struct xway_ctl *msg)
-{
-	struct xway_link *link = conn->link;
-	const void *shm;
-	void **pages;
-	u32 i;
-	int err;
-
-	lockdep_assert_held(&link->lock);
-	shm = xway_import_get(link, msg->shm_page);
-	if (IS_ERR(shm))
-		return PTR_ERR(shm);
-	err = -ENOSPC;
 	if (!xway_rx_charge(conn, msg->ring_pages))
-		goto err_shm;
-	conn->rx_pages = msg->ring_pages;
+		return err;
 	err = -ENOMEM;
-	pages = kcalloc(msg->ring_pages, sizeof(*pages), GFP_KERNEL);
-	if (!pages)
+	ring = kcalloc(msg->ring_pages, sizeof(*ring), GFP_KERNEL);
+	if (!ring)
 		goto err_charge;
-	for (i = 0; i < msg->ring_pages; i++) {
-		const void *addr = xway_import_get(link, msg->ring_page + i);
-
-		err = PTR_ERR_OR_ZERO(addr);
-		if (err)
-			goto err_pages;
-		pages[i] = (void *)addr;
-	}
-	conn->peer_shm_page = msg->shm_page;
-	conn->peer_ring_page = msg->ring_page;
-	conn->peer_ring_pages = msg->ring_pages;
-	conn->rx.pages = pages;
+	conn->rx.pages = ring;
 	conn->rx.size = msg->ring_pages * PAGE_SIZE;
-	chan_answered(conn, msg);
-	rcu_assign_pointer(conn->peer,
-			   (const struct xway_words *)shm +
-			   array_index_nospec(msg->shm_slot,
-					      XWAY_CHANS_PER_PAGE));
-	return 0;
-
-err_pages:
-	xway_import_put(link, msg->ring_page, i);
-	kfree(pages);
+	/* What it reads by is there before the peer's words are. */
+	err = xway_chan_map(&conn->chan, msg, ring);
+	if (!err)
+		return 0;
 err_charge:
 	xway_rx_free(conn);
-err_shm:
-	xway_import_put(link, msg->shm_page, 1);
 	return err;
 }
 
-static void chan_describe(struct xway_conn *conn, struct xway_ctl *msg)
+static void describe(struct xway_conn *conn, union xway_sock_ctl *msg)
 {
 	const struct xway_tuple *t = &conn->tuple;
 
-	msg->from = conn->id;
-	msg->shm_page = conn->shm_page;
-	msg->shm_slot = conn->shm_slot;
-	msg->ring_page = conn->ring_page;
-	msg->ring_pages = conn->ring_pages;
+	xway_chan_describe(&conn->chan, &msg->ctl);
 	msg->family = t->family;
 	msg->sport = t->sport;
 	msg->dport = t->dport;
@@ -188,24 +123,24 @@ void xway_words_flag(struct xway_conn *conn, u32 flag)
 	u32 was;
 
 	spin_lock_bh(&conn->lock);
-	was = conn->own->flags;
-	WRITE_ONCE(conn->own->flags, was | flag);
+	was = xway_own(conn)->flags;
+	WRITE_ONCE(xway_own(conn)->flags, was | flag);
 	spin_unlock_bh(&conn->lock);
-	/* The flag before what is looked at: for xway_link_bell() below that is
-	 * whether the last post was taken, pairs with bell_run() at the peer;
+	/* The flag before what is looked at: for xway_chan_bell() below that is
+	 * whether the last post was taken, pairs with doorbell_run() at the peer;
 	 * for who sets NO_READER it is prod, pairs with xway_tx_publish().
 	 */
 	virt_mb();
 	if (!(was & flag))
-		xway_link_bell(conn->link, conn->peer_id, &conn->bell_last);
+		xway_chan_bell(&conn->chan);
 }
 
 /* The ring may be used now. A socket that ended meanwhile has no reader. */
-static void chan_flag_open(struct xway_conn *conn)
+static void flag_open(struct xway_conn *conn)
 {
 	u32 flags = XWAY_WORDS_OPEN;
 
-	/* conn->peer before it: pairs with rx_leave() */
+	/* conn->chan.peer before it: pairs with rx_leave() */
 	smp_mb();
 	if (READ_ONCE(conn->flags) &
 	    (BIT(XWAY_F_CLOSED) | BIT(XWAY_F_SHUT) | BIT(XWAY_F_DETACHED)))
@@ -218,7 +153,7 @@ static void chan_flag_open(struct xway_conn *conn)
  * socket is detached: whoever sets RETURN or GONE and then looks at the state
  * sees it, or is seen here. Return: false if it is too late for a channel.
  */
-static bool chan_begin(struct xway_conn *conn)
+static bool begin(struct xway_conn *conn)
 {
 	if (conn->state != XWAY_CONN_TCP)
 		return false;
@@ -238,7 +173,7 @@ static bool chan_begin(struct xway_conn *conn)
 }
 
 /* There will be none, or not now: a return that waited goes on. */
-static void chan_give_up(struct xway_conn *conn, int err)
+static void give_up(struct xway_conn *conn, int err)
 {
 	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
 	if (err == -ENOSPC)
@@ -249,20 +184,20 @@ static void chan_give_up(struct xway_conn *conn, int err)
 /* Helper, passive end: ask for a channel. */
 void xway_handshake_open(struct xway_conn *conn)
 {
-	struct xway_link *link = conn->link;
-	struct xway_ctl msg = { .type = XWAY_CTL_OPEN };
+	struct xway_link *link = conn->chan.link;
+	union xway_sock_ctl msg = { .ctl.type = XWAY_CTL_OPEN };
 	int err = 0;
 
 	mutex_lock(&link->lock);
 	if (link->state != XWAY_LINK_UP) {
 		err = -ENOTCONN;
-	} else if (chan_begin(conn)) {
-		err = chan_make(conn, XWAY_RING_PAGES_MAX);
+	} else if (begin(conn)) {
+		err = half_make(conn, XWAY_RING_PAGES_MAX);
 		if (err) {
-			chan_give_up(conn, err);
+			give_up(conn, err);
 		} else {
-			chan_describe(conn, &msg);
-			xway_link_ctl_send(link, &msg);
+			describe(conn, &msg);
+			xway_ctl_send(&xway_sockets, link, &msg.ctl);
 		}
 	}
 	mutex_unlock(&link->lock);
@@ -275,7 +210,7 @@ static void ctl_reply(struct xway_link *link, u32 type, u32 chan, u32 arg)
 {
 	struct xway_ctl msg = { .type = type, .chan = chan, .arg = arg };
 
-	xway_link_ctl_send(link, &msg);
+	xway_ctl_send(&xway_sockets, link, &msg);
 }
 
 /* Has the peer given up the channel, and this side not followed yet? */
@@ -287,17 +222,17 @@ static bool resting(struct xway_conn *conn)
 	if (READ_ONCE(conn->flags) & (BIT(XWAY_F_PARK) | BIT(XWAY_F_GOT_CLOSE)))
 		return true;
 	rcu_read_lock();
-	peer = rcu_dereference(conn->peer);
+	peer = rcu_dereference(conn->chan.peer);
 	ret = peer && (READ_ONCE(peer->flags) & XWAY_WORDS_PARK);
 	rcu_read_unlock();
 	return ret;
 }
 
 /* Active end: the peer asks for a channel. */
-static void ctl_open(struct xway_link *link, const struct xway_ctl *msg)
+static void ctl_open(struct xway_link *link, const union xway_sock_ctl *msg)
 {
-	struct xway_ctl answer = { .type = XWAY_CTL_ACCEPT,
-				   .chan = msg->from };
+	union xway_sock_ctl answer = { .ctl.type = XWAY_CTL_ACCEPT,
+				       .ctl.chan = msg->ctl.from };
 	struct xway_conn *conn;
 	struct xway_tuple t = {
 		.family = msg->family,
@@ -322,27 +257,28 @@ static void ctl_open(struct xway_link *link, const struct xway_ctl *msg)
 		goto put;
 	why = XWAY_DECLINE_OFF;
 	set_bit(XWAY_F_ASKED, &conn->flags);
-	if (!chan_begin(conn))
+	if (!begin(conn))
 		goto put;
 	/* No larger than the peer's, which is what it has room for. */
-	err = valid_half(msg) ? chan_make(conn, msg->ring_pages) : -EPROTO;
+	err = xway_chan_described(&msg->ctl) ?
+		      half_make(conn, msg->ctl.ring_pages) : -EPROTO;
 	if (!err) {
-		err = chan_map(conn, msg);
+		err = half_map(conn, &msg->ctl);
 		if (err)
-			chan_free(conn);
+			half_free(conn);
 	}
 	if (err) {
-		chan_give_up(conn, err);
+		give_up(conn, err);
 		why = err == -ENOSPC ? XWAY_DECLINE_LATER : XWAY_DECLINE_MEMORY;
 		goto put;
 	}
 	xway_evict_begin(conn);
-	chan_flag_open(conn);
+	flag_open(conn);
 	WRITE_ONCE(conn->state, XWAY_CONN_OPEN);
 	WRITE_ONCE(conn->tx.usable, !test_bit(XWAY_F_FALLBACK, &conn->flags));
 	xway_count(CHANNELS);
-	chan_describe(conn, &answer);
-	xway_link_ctl_send(link, &answer);
+	describe(conn, &answer);
+	xway_ctl_send(&xway_sockets, link, &answer.ctl);
 	/* A return asked for meanwhile must see the channel. */
 	if (test_bit(XWAY_F_FALLBACK, &conn->flags) ||
 	    test_bit(XWAY_F_DETACHED, &conn->flags))
@@ -353,20 +289,20 @@ static void ctl_open(struct xway_link *link, const struct xway_ctl *msg)
 put:
 	xway_conn_put(conn);
 decline:
-	ctl_reply(link, XWAY_CTL_DECLINE, msg->from, why);
+	ctl_reply(link, XWAY_CTL_DECLINE, msg->ctl.from, why);
 }
 
 /* The peer may show more than we may map and keep: both give it up, for a while. */
 static void accept_later(struct xway_conn *conn)
 {
 	if (xway_conn_park(conn, XWAY_R_LIMIT))
-		xway_evict_wish(conn->link);
+		xway_evict_wish(conn->tl);
 	if (test_bit(XWAY_F_PARK, &conn->flags))
 		xway_words_flag(conn, XWAY_WORDS_FALLBACK | XWAY_WORDS_PARK);
 }
 
 /* Passive end: the peer has made its half. */
-static void ctl_accept(struct xway_conn *conn, const struct xway_ctl *msg)
+static void ctl_accept(struct xway_conn *conn, const union xway_sock_ctl *msg)
 {
 	int err;
 
@@ -380,16 +316,17 @@ static void ctl_accept(struct xway_conn *conn, const struct xway_ctl *msg)
 	if (READ_ONCE(conn->flags) & (BIT(XWAY_F_FALLBACK) | BIT(XWAY_F_DETACHED) |
 				      BIT(XWAY_F_BAD)))
 		err = -ECANCELED;
-	else if (xway_conn_mac(conn, true) != msg->mac || !valid_half(msg) ||
-		 msg->ring_pages > conn->ring_pages)
+	else if (xway_conn_mac(conn, true) != msg->mac ||
+		 !xway_chan_described(&msg->ctl) ||
+		 msg->ctl.ring_pages > conn->chan.ring_pages)
 		err = -EPROTO;
 	else
-		err = chan_map(conn, msg);
+		err = half_map(conn, &msg->ctl);
 	xway_evict_begin(conn);
 	WRITE_ONCE(conn->state, XWAY_CONN_OPEN);
 	if (err) {
 		/* The peer may not use the ring before we say OPEN. */
-		chan_answered(conn, msg);
+		xway_chan_answered(&conn->chan, &msg->ctl);
 		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
 		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
 		if (err == -ENOSPC)
@@ -401,7 +338,7 @@ static void ctl_accept(struct xway_conn *conn, const struct xway_ctl *msg)
 		return;
 	}
 	xway_count(CHANNELS);
-	chan_flag_open(conn);
+	flag_open(conn);
 	WRITE_ONCE(conn->tx.usable, !test_bit(XWAY_F_FALLBACK, &conn->flags));
 	if (test_bit(XWAY_F_FALLBACK, &conn->flags) ||
 	    test_bit(XWAY_F_DETACHED, &conn->flags))
@@ -417,6 +354,7 @@ static void ctl_decline(struct xway_conn *conn, const struct xway_ctl *msg)
 		[XWAY_DECLINE_PROOF] = XWAY_R_PROOF,
 		[XWAY_DECLINE_OFF] = XWAY_R_OFF,
 		[XWAY_DECLINE_MEMORY] = XWAY_R_MEMORY,
+		[XWAY_DECLINE_SERVICE] = XWAY_R_SERVICE,
 	};
 	u32 arg = msg->arg < ARRAY_SIZE(why) ? msg->arg : 0;
 
@@ -425,7 +363,7 @@ static void ctl_decline(struct xway_conn *conn, const struct xway_ctl *msg)
 		return;
 	}
 	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
-	chan_free(conn);
+	half_free(conn);
 	if (msg->arg == XWAY_DECLINE_LATER)
 		xway_evict_postpone(conn, false);
 	else
@@ -438,39 +376,36 @@ static void ctl_decline(struct xway_conn *conn, const struct xway_ctl *msg)
 
 /**
  * xway_handshake_ctl() - take a control message of a link
- * @link: the link, its mutex held
- * @msg: a private copy of the message
+ * @link: the link, its lock held
+ * @chan: channel that the message names, NULL for OPEN
+ * @ctl: a private copy of the message
  *
  * Return: false if no honest peer could have sent it.
  */
-bool xway_handshake_ctl(struct xway_link *link, const struct xway_ctl *msg)
+bool xway_handshake_ctl(struct xway_link *link, struct xway_chan *chan,
+			const struct xway_ctl *ctl)
 {
+	const union xway_sock_ctl *msg =
+		container_of(ctl, union xway_sock_ctl, ctl);
 	struct xway_conn *conn;
 
 	lockdep_assert_held(&link->lock);
-	if (msg->type == XWAY_CTL_UNMAP)
-		return xway_reclaim_unmap(link, msg);
-	if (msg->type == XWAY_CTL_UNMAPPED)
-		return xway_reclaim_unmapped(link);
-	if (msg->type == XWAY_CTL_OPEN) {
+	if (!chan) {
 		if (link->state == XWAY_LINK_UP && xway_attach_is_on())
 			ctl_open(link, msg);
 		else
-			ctl_reply(link, XWAY_CTL_DECLINE, msg->from,
+			ctl_reply(link, XWAY_CTL_DECLINE, ctl->from,
 				  XWAY_DECLINE_OFF);
 		return true;
 	}
-	conn = xa_load(&link->chans, msg->chan);
-	/* A peer that is late at the end of a link breaks no rule. */
-	if (!conn)
-		return link->state == XWAY_LINK_CLOSING;
+	conn = container_of(chan, struct xway_conn, chan);
 	xway_conn_get(conn);
-	switch (msg->type) {
+	switch (ctl->type) {
 	case XWAY_CTL_ACCEPT:
 		ctl_accept(conn, msg);
 		break;
 	case XWAY_CTL_DECLINE:
-		ctl_decline(conn, msg);
+		ctl_decline(conn, ctl);
 		break;
 	case XWAY_CTL_CLOSE:
 		/* Its half must have been accepted before it is closed. */
@@ -481,9 +416,6 @@ bool xway_handshake_ctl(struct xway_link *link, const struct xway_ctl *msg)
 		set_bit(XWAY_F_GOT_CLOSE, &conn->flags);
 		xway_conn_queue(conn);
 		break;
-	default:
-		xway_conn_put(conn);
-		return false;
 	}
 	xway_conn_put(conn);
 	return true;
@@ -495,17 +427,17 @@ void xway_handshake_free_work(struct work_struct *work)
 	struct xway_conn *conn = container_of(to_rcu_work(work),
 					      struct xway_conn, free_work);
 
-	mutex_lock(&conn->link->lock);
-	if (conn->ring_pages)
-		chan_free(conn);
-	mutex_unlock(&conn->link->lock);
+	mutex_lock(&conn->chan.link->lock);
+	if (conn->chan.ring_pages)
+		half_free(conn);
+	mutex_unlock(&conn->chan.link->lock);
 	xway_conn_put(conn);
 }
 
 /* Cleaner: say CLOSE when nothing of the peer is needed; free on its CLOSE. */
 void xway_handshake_close(struct xway_conn *conn)
 {
-	struct xway_link *link = conn->link;
+	struct xway_link *link = conn->chan.link;
 	bool gone = test_bit(XWAY_F_DETACHED, &conn->flags);
 
 	lockdep_assert_held(&conn->rx.lock);
@@ -516,7 +448,7 @@ void xway_handshake_close(struct xway_conn *conn)
 		/* From here on RCU readers may still be looking at the peer,
 		 * which is why our CLOSE goes out only after them.
 		 */
-		rcu_assign_pointer(conn->peer, NULL);
+		rcu_assign_pointer(conn->chan.peer, NULL);
 		WRITE_ONCE(conn->state, XWAY_CONN_CLOSING);
 		mutex_unlock(&link->lock);
 		synchronize_rcu_expedited();
@@ -524,8 +456,8 @@ void xway_handshake_close(struct xway_conn *conn)
 		if (gone)
 			xway_rx_discard(conn);
 		mutex_lock(&link->lock);
-		chan_unmap(conn);
-		ctl_reply(link, XWAY_CTL_CLOSE, conn->peer_id, 0);
+		xway_chan_unmap(&conn->chan);
+		ctl_reply(link, XWAY_CTL_CLOSE, conn->chan.peer_id, 0);
 	}
 	if (conn->state == XWAY_CONN_CLOSING &&
 	    test_and_clear_bit(XWAY_F_GOT_CLOSE, &conn->flags)) {
@@ -542,20 +474,19 @@ void xway_handshake_close(struct xway_conn *conn)
  * xway_handshake_abort() - end a channel whose peer answers no more
  * @conn: connection; nothing is read from or written to the rings any more
  *
- * Our half needs no CLOSE, because the revoke_work keeps pages that are still
- * mapped. May sleep.
+ * Our half needs no CLOSE: the core frees no page that is still mapped. May sleep.
  */
 void xway_handshake_abort(struct xway_conn *conn)
 {
-	struct xway_link *link = conn->link;
+	struct xway_link *link = conn->chan.link;
 
 	lockdep_assert_held(&conn->rx.lock);
-	rcu_assign_pointer(conn->peer, NULL);
+	rcu_assign_pointer(conn->chan.peer, NULL);
 	synchronize_rcu_expedited();
 	mutex_lock(&link->lock);
 	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
-	chan_unmap(conn);
-	if (conn->ring_pages)
-		chan_free(conn);
+	xway_chan_unmap(&conn->chan);
+	if (conn->chan.ring_pages)
+		half_free(conn);
 	mutex_unlock(&link->lock);
 }

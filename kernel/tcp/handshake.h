@@ -5,12 +5,14 @@
 #include <linux/types.h>
 
 struct work_struct;
+struct xway_chan;
 struct xway_conn;
 struct xway_ctl;
 struct xway_link;
 
 void xway_handshake_open(struct xway_conn *conn);
-bool xway_handshake_ctl(struct xway_link *link, const struct xway_ctl *msg);
+bool xway_handshake_ctl(struct xway_link *link, struct xway_chan *chan,
+			const struct xway_ctl *ctl);
 void xway_words_flag(struct xway_conn *conn, u32 flag);
 void xway_handshake_close(struct xway_conn *conn);
 void xway_handshake_abort(struct xway_conn *conn);

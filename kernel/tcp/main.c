@@ -3,35 +3,24 @@
  * XWAY: TCP between co-resident domains through shared memory.
  */
 #include <linux/module.h>
-#include <linux/workqueue.h>
 
-#include "arena.h"
-#include "keepalive.h"
+#include "attach.h"
+#include "client.h"
 #include "conn.h"
 #include "evict.h"
-#include "link.h"
-#include "local.h"
+#include "keepalive.h"
 #include "netlink.h"
-#include "addr.h"
 #include "proto.h"
-#include "ring.h"
-#include "selftest.h"
-#include "reclaim.h"
 #include "ringsize.h"
-#include "attach.h"
-#include "wire.h"
-#include "xen.h"
+#include "selftest.h"
 
 #define CREATE_TRACE_POINTS
-#include "compat.h"
 #include "trace.h"
 
 static int __init xway_init(void)
 {
 	int err;
 
-	XWAY_WIRE_CHECK();
-	xway_arena_init();
 	err = xway_ringsize_init();
 	if (err)
 		return err;
@@ -41,77 +30,49 @@ static int __init xway_init(void)
 	err = xway_conn_init();
 	if (err)
 		return err;
-	err = xway_link_init();
-	if (err)
-		goto err_conn;
-	err = xway_addr_init();
-	if (err)
-		goto err_link;
 	err = xway_selftest();
 	if (err)
-		goto err_peer;
-	err = xway_reclaim_init();
-	if (err)
-		goto err_peer;
-	err = xway_local_init();
-	if (err)
-		goto err_shrink;
+		goto err_conn;
 	err = xway_proto_init();
 	if (err)
-		goto err_local;
-	err = xway_netlink_init();
+		goto err_conn;
+	err = xway_client_init();
 	if (err)
 		goto err_proto;
-	err = xway_xen_init();
+	err = xway_netlink_init();
 	if (err)
-		goto err_netlink;
+		goto err_client;
 	err = xway_keepalive_init();
 	if (err)
-		goto err_xen;
-	/* Last: from here on sockets are held. */
+		goto err_netlink;
+	/* Last: from here on sockets are attached. */
 	err = xway_attach_init();
 	if (err)
-		goto err_companion;
+		goto err_keepalive;
 	return 0;
 
-err_companion:
+err_keepalive:
 	xway_keepalive_exit();
-err_xen:
-	xway_xen_exit();
 err_netlink:
 	xway_netlink_exit();
+err_client:
+	xway_client_exit();
 err_proto:
 	xway_proto_exit();
-err_local:
-	xway_local_stop();
-	xway_arena_flush();
-	xway_local_exit();
-err_shrink:
-	xway_reclaim_exit();
-err_peer:
-	xway_addr_exit();
-err_link:
-	xway_link_exit();
 err_conn:
 	xway_evict_exit();
 	xway_conn_exit();
 	return err;
 }
 
-/* Only when no socket is held: each holds the module. */
+/* Only when no socket is attached: each of them holds the module. */
 static void __exit xway_exit(void)
 {
 	xway_netlink_exit();
 	xway_keepalive_exit();
 	xway_attach_exit();
-	xway_xen_exit();
-	xway_local_stop();
 	xway_proto_exit();
-	xway_arena_flush();
-	xway_local_exit();
-	xway_reclaim_exit();
-	xway_addr_exit();
-	xway_link_exit();
+	xway_client_exit();
 	xway_evict_exit();
 	xway_conn_exit();
 }

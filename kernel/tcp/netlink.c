@@ -1,75 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Generic netlink: state, peers, connections, statistics. The attributes are
- * described in include/uapi/linux/xway.h.
+ * Generic netlink family "xway": on and off, connections, counters and reasons.
+ * The attributes are described in include/uapi/linux/xway.h.
  */
-#include <linux/capability.h>
-#include <net/genetlink.h>
+#include <linux/module.h>
 #include <net/sock.h>
 
 #include "compat.h"
+#include "client.h"
 #include "conn.h"
-#include "link.h"
-#include "local.h"
+#include "core/genl.h"
 #include "netlink.h"
-#include "addr.h"
 #include "attach.h"
-#include "uapi/linux/xway.h"
 
 static struct genl_family family;
 
-static int put_u64(struct sk_buff *skb, int attr, u64 value)
-{
-	return nla_put_u64_64bit(skb, attr, value, XWAY_A_PAD);
-}
-
-static int need_admin(struct genl_info *info)
-{
-	if (capable(CAP_NET_ADMIN))
-		return 0;
-	NL_SET_ERR_MSG(info->extack, "needs CAP_NET_ADMIN");
-	return -EPERM;
-}
-
-static int reply_start(struct genl_info *info, struct sk_buff **skb, void **hdr)
-{
-	*skb = nlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
-	if (!*skb)
-		return -ENOMEM;
-	*hdr = genlmsg_put_reply(*skb, info, &family, 0, info->genlhdr->cmd);
-	if (*hdr)
-		return 0;
-	nlmsg_free(*skb);
-	return -EMSGSIZE;
-}
-
 static int get_doit(struct sk_buff *in, struct genl_info *info)
 {
-	u32 channels = 0;
-	struct xway_link *link;
 	struct sk_buff *skb;
 	void *hdr;
 	int err;
 
-	mutex_lock(&xway_links_lock);
-	list_for_each_entry(link, &xway_links, node) {
-		mutex_lock(&link->lock);
-		channels += link->n_chans;
-		mutex_unlock(&link->lock);
-	}
-	mutex_unlock(&xway_links_lock);
-	err = reply_start(info, &skb, &hdr);
+	err = xway_genl_reply_start(info, &family, &skb, &hdr);
 	if (err)
 		return err;
 	if (nla_put_u8(skb, XWAY_A_ON, xway_attach_is_on()) ||
 	    nla_put_string(skb, XWAY_A_VERSION, XWAY_VERSION) ||
-	    nla_put_u32(skb, XWAY_A_CONNS, xway_conn_count()) ||
-	    nla_put_u32(skb, XWAY_A_CHANNELS, channels) ||
-	    nla_put_u32(skb, XWAY_A_PAGES, xway_arena_pages_total()) ||
-	    nla_put_u32(skb, XWAY_A_PAGES_USED,
-			xway_arena_pages_in_use()) ||
-	    nla_put_u32(skb, XWAY_A_PAGES_MAX, READ_ONCE(xway_pages_max)) ||
-	    nla_put_u32(skb, XWAY_A_UNREVOKED, xway_arena_unrevoked())) {
+	    nla_put_u32(skb, XWAY_A_CONNS, xway_conn_count())) {
 		nlmsg_free(skb);
 		return -EMSGSIZE;
 	}
@@ -79,7 +36,7 @@ static int get_doit(struct sk_buff *in, struct genl_info *info)
 
 static int set_doit(struct sk_buff *skb, struct genl_info *info)
 {
-	int err = need_admin(info);
+	int err = xway_genl_need_admin(info);
 
 	if (err)
 		return err;
@@ -91,32 +48,21 @@ static int set_doit(struct sk_buff *skb, struct genl_info *info)
 	return 0;
 }
 
-static int put_named(struct sk_buff *skb, const char *name, u64 value)
-{
-	struct nlattr *nest = nla_nest_start(skb, XWAY_A_COUNTER);
-
-	if (!nest || nla_put_string(skb, XWAY_A_NAME, name) ||
-	    put_u64(skb, XWAY_A_VALUE, value))
-		return -EMSGSIZE;
-	nla_nest_end(skb, nest);
-	return 0;
-}
-
 /* Walks of the list that a connection which ends may spoil */
 #define LOOKS 4
 
 /* The sums of those that ended, and the live ones. */
-static void sum(struct xway_link *link, u64 *n)
+static void sum(const struct xway_tcp_link *tl, u64 *n)
 {
 	struct xway_conn *conn;
 	int i;
 
 	for (i = 0; i < XWAY_LINK_COUNTERS; i++)
-		n[i] = link ? atomic64_read(&link->base[i]) :
-			      xway_counted(XWAY_N_TX_RING + i);
+		n[i] = tl ? atomic64_read(&tl->base[i]) :
+			    xway_counted(XWAY_N_TX_RING + i);
 	list_for_each_entry_rcu(conn, &xway_conns, all,
 				lockdep_is_held(&xway_conns_lock)) {
-		if (link && conn->link != link)
+		if (tl && conn->tl != tl)
 			continue;
 		n[0] += READ_ONCE(conn->tx.ring_bytes);
 		n[1] += READ_ONCE(conn->tx.tcp_bytes);
@@ -130,7 +76,7 @@ static void sum(struct xway_link *link, u64 *n)
  * of the two sums. Anybody may ask, again and again: softirqs that want the lock do
  * not wait for a walk of all, unless connections end all the time.
  */
-static void carried(struct xway_link *link, u64 *n)
+static void carried(const struct xway_tcp_link *tl, u64 *n)
 {
 	unsigned int seq;
 	int i;
@@ -138,15 +84,50 @@ static void carried(struct xway_link *link, u64 *n)
 	for (i = 0; i < LOOKS; i++) {
 		rcu_read_lock();
 		seq = read_seqcount_begin(&xway_conns_seq);
-		sum(link, n);
+		sum(tl, n);
 		rcu_read_unlock();
 		if (!read_seqcount_retry(&xway_conns_seq, seq))
 			return;
 		cond_resched();
 	}
 	spin_lock_bh(&xway_conns_lock);
-	sum(link, n);
+	sum(tl, n);
 	spin_unlock_bh(&xway_conns_lock);
+}
+
+/**
+ * xway_netlink_show() - what sockets have to say of a link, for the core's message
+ * @link: the link
+ * @skb: the message
+ *
+ * Sleeps. Return: 0 or -EMSGSIZE.
+ */
+int xway_netlink_show(struct xway_link *link, struct sk_buff *skb)
+{
+	/* It stays: see @show of struct xway_client. */
+	const struct xway_tcp_link *tl =
+		rcu_dereference_protected(link->data[XWAY_SERVICE_SOCKETS], true);
+	u64 bytes[XWAY_LINK_COUNTERS];
+	struct nlattr *service, *nest;
+	int i;
+
+	if (!tl)
+		return 0;
+	carried(tl, bytes);
+	service = nla_nest_start(skb, XWAY_A_SERVICE);
+	if (!service || nla_put_string(skb, XWAY_A_NAME, xway_sockets.name) ||
+	    nla_put_u32(skb, XWAY_A_CONNS, atomic_read(&tl->conns)))
+		return -EMSGSIZE;
+	nest = nla_nest_start(skb, XWAY_A_STATS);
+	if (!nest)
+		return -EMSGSIZE;
+	for (i = 0; i < XWAY_LINK_COUNTERS; i++)
+		if (xway_genl_put_counter(skb, xway_counter_names[XWAY_N_TX_RING + i],
+					  bytes[i]))
+			return -EMSGSIZE;
+	nla_nest_end(skb, nest);
+	nla_nest_end(skb, service);
+	return 0;
 }
 
 static int stats_doit(struct sk_buff *in, struct genl_info *info)
@@ -158,7 +139,7 @@ static int stats_doit(struct sk_buff *in, struct genl_info *info)
 	int i, err;
 
 	carried(NULL, bytes);
-	err = reply_start(info, &skb, &hdr);
+	err = xway_genl_reply_start(info, &family, &skb, &hdr);
 	if (err)
 		return err;
 	nest = nla_nest_start(skb, XWAY_A_STATS);
@@ -168,7 +149,7 @@ static int stats_doit(struct sk_buff *in, struct genl_info *info)
 		u64 v = i < XWAY_N_TX_RING ? xway_counted(i) :
 					     bytes[i - XWAY_N_TX_RING];
 
-		if (put_named(skb, xway_counter_names[i], v))
+		if (xway_genl_put_counter(skb, xway_counter_names[i], v))
 			goto full;
 	}
 	nla_nest_end(skb, nest);
@@ -176,7 +157,7 @@ static int stats_doit(struct sk_buff *in, struct genl_info *info)
 	if (!nest)
 		goto full;
 	for (i = 1; i < XWAY_REASONS_MAX; i++)
-		if (put_named(skb, xway_reason_names[i],
+		if (xway_genl_put_counter(skb, xway_reason_names[i],
 			      atomic64_read(&xway_reasons[i])))
 			goto full;
 	nla_nest_end(skb, nest);
@@ -186,82 +167,6 @@ static int stats_doit(struct sk_buff *in, struct genl_info *info)
 full:
 	nlmsg_free(skb);
 	return -EMSGSIZE;
-}
-
-static int put_addr(const struct xway_addr *addr, void *skb)
-{
-	struct nlattr *nest = nla_nest_start(skb, XWAY_A_PEER_ADDR);
-
-	if (!nest ||
-	    nla_put(skb, XWAY_A_ADDR, addr->family == AF_INET ? 4 : 16,
-		    addr->addr) ||
-	    nla_put_u8(skb, XWAY_A_PREFIX, addr->prefix))
-		return -EMSGSIZE;
-	nla_nest_end(skb, nest);
-	return 0;
-}
-
-static int put_peer(struct sk_buff *skb, struct xway_link *link)
-{
-	u64 bytes[XWAY_LINK_COUNTERS];
-	struct nlattr *nest;
-	u32 channels, pages, used, mapped;
-	int i;
-
-	mutex_lock(&link->lock);
-	channels = link->n_chans;
-	pages = link->arena.shared;
-	used = link->arena.in_use;
-	mapped = link->import.mapped;
-	mutex_unlock(&link->lock);
-	carried(link, bytes);
-	if (nla_put_string(skb, XWAY_A_PEER_NAME, link->name) ||
-	    nla_put_string(skb, XWAY_A_PEER_STATE,
-			   xway_link_state_name(link)) ||
-	    xway_addr_each(link, put_addr, skb) ||
-	    nla_put_u32(skb, XWAY_A_CONNS, atomic_read(&link->conns)) ||
-	    nla_put_u32(skb, XWAY_A_CHANNELS, channels) ||
-	    nla_put_u32(skb, XWAY_A_PAGES, pages) ||
-	    nla_put_u32(skb, XWAY_A_PAGES_USED, used) ||
-	    nla_put_u32(skb, XWAY_A_PAGES_MAPPED, mapped))
-		return -EMSGSIZE;
-	nest = nla_nest_start(skb, XWAY_A_STATS);
-	if (!nest)
-		return -EMSGSIZE;
-	for (i = 0; i < XWAY_LINK_COUNTERS; i++)
-		if (put_named(skb, xway_counter_names[XWAY_N_TX_RING + i],
-			      bytes[i]))
-			return -EMSGSIZE;
-	nla_nest_end(skb, nest);
-	return 0;
-}
-
-/* Dumps number the objects; one that goes meanwhile may hide another. */
-static int peer_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
-{
-	struct xway_link *link;
-	long at = 0;
-
-	mutex_lock(&xway_links_lock);
-	list_for_each_entry(link, &xway_links, node) {
-		void *hdr;
-
-		if (at++ < cb->args[0])
-			continue;
-		hdr = genlmsg_put(skb, NETLINK_CB(cb->skb).portid,
-				  cb->nlh->nlmsg_seq, &family, NLM_F_MULTI,
-				  XWAY_CMD_GET_PEER);
-		if (!hdr)
-			break;
-		if (put_peer(skb, link)) {
-			genlmsg_cancel(skb, hdr);
-			break;
-		}
-		genlmsg_end(skb, hdr);
-		cb->args[0] = at;
-	}
-	mutex_unlock(&xway_links_lock);
-	return skb->len;
 }
 
 static void socket_of(struct xway_conn *conn, u64 *inode, u32 *netns)
@@ -292,7 +197,7 @@ static int put_conn(struct sk_buff *skb, struct xway_conn *conn)
 	socket_of(conn, &inode, &netns);
 	rx = READ_ONCE(conn->rx.spilled) && !xway_rx_done(conn) ? "spill" :
 	     READ_ONCE(conn->rx.gen) & 1 ? "ring" : "tcp";
-	if (nla_put_string(skb, XWAY_A_PEER_NAME, conn->link->name) ||
+	if (nla_put_string(skb, XWAY_A_PEER_NAME, conn->chan.link->name) ||
 	    nla_put(skb, XWAY_A_LOCAL, len, near) ||
 	    nla_put(skb, XWAY_A_REMOTE, len, far) ||
 	    nla_put_u16(skb, XWAY_A_LOCAL_PORT,
@@ -305,12 +210,12 @@ static int put_conn(struct sk_buff *skb, struct xway_conn *conn)
 	    nla_put_string(skb, XWAY_A_RX, rx) ||
 	    (conn->reason && nla_put_string(skb, XWAY_A_REASON,
 				xway_reason_names[conn->reason])) ||
-	    put_u64(skb, XWAY_A_TX_RING, READ_ONCE(conn->tx.ring_bytes)) ||
-	    put_u64(skb, XWAY_A_TX_TCP, READ_ONCE(conn->tx.tcp_bytes)) ||
-	    put_u64(skb, XWAY_A_RX_RING, READ_ONCE(conn->rx.ring_bytes)) ||
-	    put_u64(skb, XWAY_A_RX_TCP, READ_ONCE(conn->rx.tcp_bytes)) ||
+	    xway_genl_put_u64(skb, XWAY_A_TX_RING, READ_ONCE(conn->tx.ring_bytes)) ||
+	    xway_genl_put_u64(skb, XWAY_A_TX_TCP, READ_ONCE(conn->tx.tcp_bytes)) ||
+	    xway_genl_put_u64(skb, XWAY_A_RX_RING, READ_ONCE(conn->rx.ring_bytes)) ||
+	    xway_genl_put_u64(skb, XWAY_A_RX_TCP, READ_ONCE(conn->rx.tcp_bytes)) ||
 	    nla_put_u32(skb, XWAY_A_RING_SIZE, READ_ONCE(conn->tx.size)) ||
-	    put_u64(skb, XWAY_A_INODE, inode) ||
+	    xway_genl_put_u64(skb, XWAY_A_INODE, inode) ||
 	    nla_put_u32(skb, XWAY_A_NETNS, netns))
 		return -EMSGSIZE;
 	return 0;
@@ -355,84 +260,15 @@ static int conn_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 	return skb->len;
 }
 
-static int addr_of(struct genl_info *info, struct xway_addr *addr)
-{
-	struct nlattr *a = info->attrs[XWAY_A_ADDR];
-	struct nlattr *p = info->attrs[XWAY_A_PREFIX];
-	int i, bits, err = need_admin(info);
-
-	if (err)
-		return err;
-	if (!a || !p) {
-		NL_SET_ERR_MSG(info->extack,
-			       "needs attributes \"addr\" and \"prefix\"");
-		return -EINVAL;
-	}
-	if (nla_len(a) != 4 && nla_len(a) != 16) {
-		NL_SET_ERR_MSG_ATTR(info->extack, a,
-				    "an address has 4 or 16 bytes");
-		return -EINVAL;
-	}
-	memset(addr, 0, sizeof(*addr));
-	addr->family = nla_len(a) == 4 ? AF_INET : AF_INET6;
-	addr->prefix = nla_get_u8(p);
-	if (addr->prefix > nla_len(a) * 8) {
-		NL_SET_ERR_MSG_ATTR(info->extack, p,
-				    "the prefix is longer than the address");
-		return -EINVAL;
-	}
-	nla_memcpy(addr->addr, a, sizeof(addr->addr));
-	for (i = 0, bits = addr->prefix; i < 4; i++, bits -= min(bits, 32)) {
-		u32 mask = bits >= 32 ? ~0U : bits ? ~0U << (32 - bits) : 0;
-
-		if (ntohl(addr->addr[i]) & ~mask) {
-			NL_SET_ERR_MSG_ATTR(info->extack, a,
-					    "the address has bits beyond its prefix");
-			return -EINVAL;
-		}
-	}
-	return 0;
-}
-
-static int local_add_doit(struct sk_buff *skb, struct genl_info *info)
-{
-	struct xway_addr addr;
-	int err = addr_of(info, &addr);
-
-	if (!err)
-		err = xway_local_add(&addr);
-	if (err == -EEXIST)
-		NL_SET_ERR_MSG(info->extack,
-			       "this prefix belongs to a peer already");
-	return err;
-}
-
-static int local_del_doit(struct sk_buff *skb, struct genl_info *info)
-{
-	struct xway_addr addr;
-	int err = addr_of(info, &addr);
-
-	if (!err)
-		err = xway_local_del(&addr);
-	if (err == -ENOENT)
-		NL_SET_ERR_MSG(info->extack, "no peer has this prefix");
-	return err;
-}
-
 static const struct nla_policy policy[XWAY_A_MAX + 1] = {
 	[XWAY_A_ON] = NLA_POLICY_MAX(NLA_U8, 1),
-	[XWAY_A_ADDR] = NLA_POLICY_RANGE(NLA_BINARY, 4, 16),
-	[XWAY_A_PREFIX] = NLA_POLICY_MAX(NLA_U8, 128),
 };
 
 static const struct genl_small_ops small_ops[] = {
 	{ .cmd = XWAY_CMD_GET, .doit = get_doit },
 	{ .cmd = XWAY_CMD_SET, .doit = set_doit },
-	{ .cmd = XWAY_CMD_GET_PEER, .dumpit = peer_dumpit },
 	{ .cmd = XWAY_CMD_GET_CONN, .dumpit = conn_dumpit },
 	{ .cmd = XWAY_CMD_GET_STATS, .doit = stats_doit },
-	{ .cmd = XWAY_CMD_LOCAL_ADD, .doit = local_add_doit },
-	{ .cmd = XWAY_CMD_LOCAL_DEL, .doit = local_del_doit },
 };
 
 static struct genl_family family = {

@@ -152,7 +152,7 @@ static void rx_refuse(struct xway_conn *conn, int why)
 	smp_mb__after_atomic();
 	rcu_read_lock();
 	/* Its barrier pairs with the writer's in xway_tx_publish(). */
-	if (rcu_access_pointer(conn->peer))
+	if (rcu_access_pointer(conn->chan.peer))
 		xway_words_flag(conn, XWAY_WORDS_NO_READER);
 	rcu_read_unlock();
 }

@@ -17,10 +17,9 @@
 #include <linux/minmax.h>
 #include <linux/moduleparam.h>
 
+#include "client.h"
 #include "conn.h"
-#include "link.h"
 #include "ringsize.h"
-#include "reclaim.h"
 
 static unsigned int ring_kib = 1024;
 module_param(ring_kib, uint, 0444);
@@ -50,12 +49,6 @@ u32 xway_ringsize_min(void)
 	return min(ring_kib, ring_kib_min) * 1024 / PAGE_SIZE;
 }
 
-/* Pages that one arena may have at most */
-static u32 all_pages(void)
-{
-	return min(xway_arena_pages_max(), READ_ONCE(xway_pages_max));
-}
-
 /* A power of two of at most @pages, but @least, and no more than ring_kib */
 static u32 size_of(u32 pages, u32 least)
 {
@@ -66,13 +59,13 @@ static u32 size_of(u32 pages, u32 least)
 /* Pages for each of MANY, which two thirds of an arena hold */
 static u32 share_of_many(void)
 {
-	return size_of(all_pages() * 2 / 3 / MANY, xway_ringsize_min());
+	return size_of(xway_link_pages_max() * 2 / 3 / MANY, xway_ringsize_min());
 }
 
 /* Pages for each of @n, a power of two */
 static u32 share(u32 n)
 {
-	return size_of(all_pages() / 12 / max(n, 1u),
+	return size_of(xway_link_pages_max() / 12 / max(n, 1u),
 		       n <= MANY ? share_of_many() : xway_ringsize_min());
 }
 
@@ -93,11 +86,7 @@ u32 xway_ringsize_next(const struct xway_link *link)
  */
 u32 xway_ringsize_keep(u32 pages)
 {
-	u32 all = all_pages();
-
-	/* What it may not have anyway, and a part of the rest */
-	return xway_arena_pages_max() - all +
-	       all / (pages > share_of_many() ? 3 : 12);
+	return xway_link_pages_max() / (pages > share_of_many() ? 3 : 12);
 }
 
 /**
@@ -108,7 +97,7 @@ u32 xway_ringsize_keep(u32 pages)
  */
 u32 xway_ringsize_window(const struct xway_conn *conn)
 {
-	const struct xway_fill *fill = &conn->link->fill;
+	const struct xway_fill *fill = &conn->tl->fill;
 
 	if (jiffies / PERIOD - READ_ONCE(fill->period) > 1)
 		return conn->tx.size;
@@ -123,8 +112,8 @@ u32 xway_ringsize_window(const struct xway_conn *conn)
  */
 void xway_ringsize_full(struct xway_conn *conn)
 {
-	struct xway_link *link = conn->link;
-	struct xway_fill *fill = &link->fill;
+	struct xway_link *link = conn->chan.link;
+	struct xway_fill *fill = &conn->tl->fill;
 	unsigned long period = jiffies / PERIOD;
 	u32 n;
 
@@ -165,7 +154,7 @@ void xway_ringsize_settle(struct xway_conn *conn)
  */
 bool xway_ringsize_grows(struct xway_conn *conn)
 {
-	struct xway_link *link = conn->link;
+	struct xway_link *link = conn->chan.link;
 	bool had = conn->grows;
 	u32 pages;
 
@@ -179,9 +168,9 @@ bool xway_ringsize_grows(struct xway_conn *conn)
 	pages = share(link->n_chans);
 	conn->grows = conn->state == XWAY_CONN_OPEN &&
 		      link->state == XWAY_LINK_UP && !xway_reclaim_pressed(link) &&
-		      pages >= LARGER * conn->ring_pages &&
+		      pages >= LARGER * conn->chan.ring_pages &&
 		      xway_rx_empty(conn) &&	/* or that were to be read first */
-		      xway_arena_roomy(link, pages, xway_ringsize_keep(pages));
+		      xway_link_roomy(link, pages, xway_ringsize_keep(pages));
 	mutex_unlock(&link->lock);
 	return had && conn->grows;
 }

@@ -11,10 +11,10 @@
 #include <linux/uio.h>
 #include <net/tcp.h>
 
-#include "arena.h"
+#include "core/core.h"
 #include "compat.h"
 #include "conn.h"
-#include "link.h"
+#include "core/core.h"
 #include "trace.h"
 
 /* Give room back at least this often, so that the writer works beside us: after
@@ -37,7 +37,7 @@ void xway_rx_update(struct xway_conn *conn)
 
 	lockdep_assert_held(&rx->lock);
 	rcu_read_lock();
-	peer = rcu_dereference(conn->peer);
+	peer = rcu_dereference(conn->chan.peer);
 	if (peer && !rx->spilled) {
 		/* Marks after it: pairs with tx_mark() at the peer. */
 		gen = virt_load_acquire(&peer->gen);
@@ -68,7 +68,7 @@ u32 xway_rx_avail(struct xway_conn *conn)
 
 	if (!rx->spilled) {
 		rcu_read_lock();
-		peer = rcu_dereference(conn->peer);
+		peer = rcu_dereference(conn->chan.peer);
 		if (peer) {
 			/* Bytes after it: pairs with xway_tx_publish(). */
 			rx->prod = virt_load_acquire(&peer->prod);
@@ -120,8 +120,8 @@ bool xway_rx_advance(struct xway_conn *conn, struct sock *sk)
 	}
 	WRITE_ONCE(rx->gen, rx->gen + 1);
 	rcu_read_lock();
-	if (rcu_access_pointer(conn->peer))
-		WRITE_ONCE(conn->own->gen_done, rx->gen);
+	if (rcu_access_pointer(conn->chan.peer))
+		WRITE_ONCE(xway_own(conn)->gen_done, rx->gen);
 	rcu_read_unlock();
 	return true;
 }
@@ -139,10 +139,10 @@ static void rx_publish(struct xway_conn *conn, u32 old)
 	if (conn->rx.spilled)
 		return;
 	rcu_read_lock();
-	peer = rcu_dereference(conn->peer);
-	if (peer && xway_ring_publish(&conn->own->cons, conn->rx.cons, old,
+	peer = rcu_dereference(conn->chan.peer);
+	if (peer && xway_ring_publish(&xway_own(conn)->cons, conn->rx.cons, old,
 				      &peer->want_room))
-		xway_link_bell(conn->link, conn->peer_id, &conn->bell_last);
+		xway_chan_bell(&conn->chan);
 	rcu_read_unlock();
 }
 
@@ -270,7 +270,7 @@ bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp)
 	bool ring = gen & 1, next_tcp = !ring;
 
 	rcu_read_lock();
-	peer = rcu_dereference(conn->peer);
+	peer = rcu_dereference(conn->chan.peer);
 	if (READ_ONCE(rx->spilled))
 		peer = NULL;
 	seen = READ_ONCE(rx->seen);
@@ -316,7 +316,7 @@ bool xway_rx_empty(const struct xway_conn *conn)
 	bool ret;
 
 	rcu_read_lock();
-	peer = rcu_dereference(conn->peer);
+	peer = rcu_dereference(conn->chan.peer);
 	ret = peer && READ_ONCE(peer->prod) == READ_ONCE(conn->rx.cons);
 	rcu_read_unlock();
 	return ret;
@@ -338,7 +338,7 @@ bool xway_rx_low(struct xway_conn *conn, const struct sock *sk)
 	if (low <= 1 || READ_ONCE(conn->rx.spilled))
 		return false;
 	rcu_read_lock();
-	peer = rcu_dereference(conn->peer);
+	peer = rcu_dereference(conn->chan.peer);
 	/* TCP does not count what is in the ring when it wakes: once the rest
 	 * comes by TCP, what is here is enough.
 	 */
@@ -352,8 +352,8 @@ bool xway_rx_low(struct xway_conn *conn, const struct sock *sk)
 void xway_rx_disarm(struct xway_conn *conn)
 {
 	rcu_read_lock();
-	if (rcu_access_pointer(conn->peer))
-		WRITE_ONCE(conn->own->want_data, READ_ONCE(conn->rx.prod));
+	if (rcu_access_pointer(conn->chan.peer))
+		WRITE_ONCE(xway_own(conn)->want_data, READ_ONCE(conn->rx.prod));
 	rcu_read_unlock();
 }
 
@@ -370,14 +370,14 @@ void xway_rx_arm_next(struct xway_conn *conn)
 	u32 prod, tries = 0;
 
 	rcu_read_lock();
-	peer = rcu_dereference(conn->peer);
+	peer = rcu_dereference(conn->chan.peer);
 	/* One that came before this was armed is not the next one. An honest
 	 * peer does not put so many meanwhile.
 	 */
 	if (peer) {
 		do {
 			prod = READ_ONCE(peer->prod);
-			xway_ring_arm(&conn->own->want_data, prod + 1);
+			xway_ring_arm(&xway_own(conn)->want_data, prod + 1);
 		} while (READ_ONCE(peer->prod) != prod && ++tries < 16);
 		if (tries)
 			xway_conn_queue(conn);	/* as in xway_rx_arm() */
@@ -405,11 +405,11 @@ void xway_rx_arm(struct xway_conn *conn, const struct sock *sk)
 	/* Another reader that went on meanwhile has asked for a later one, or has
 	 * not seen that somebody waits: an older request must not stay.
 	 */
-	peer = rcu_dereference(conn->peer);
+	peer = rcu_dereference(conn->chan.peer);
 	if (peer) {
 		do {
 			prod = READ_ONCE(conn->rx.prod);
-			xway_ring_arm(&conn->own->want_data, prod + 1);
+			xway_ring_arm(&xway_own(conn)->want_data, prod + 1);
 		} while (READ_ONCE(conn->rx.prod) != prod && ++tries);
 		/* An older request was stored over that of another, who sleeps,
 		 * and what came before the newer one has passed neither.
@@ -423,27 +423,22 @@ void xway_rx_arm(struct xway_conn *conn, const struct sock *sk)
 static void rx_uncharge(struct xway_conn *conn, u32 pages)
 {
 	conn->rx.charged -= pages;
-	atomic_sub(pages, &conn->link->peer->rx_pages);
+	xway_peer_uncharge(conn->chan.link->peer, pages);
 }
 
 /**
  * xway_rx_charge() - may a connection read a ring of this size?
- * @conn: connection, its link's mutex held
+ * @conn: connection, its link's lock held
  * @pages: pages of the ring
  *
- * What a peer leaves in a ring is copied out and stays until it is read. A peer
- * that leaves much, again and again, gets no more of our memory that way than
- * peer_pages_max. One that is honest, and set up as we are, has no more rings.
+ * What a peer leaves in a ring is copied out and stays until it is read, and counts
+ * until then.
  */
 bool xway_rx_charge(struct xway_conn *conn, u32 pages)
 {
-	atomic_t *all = &conn->link->peer->rx_pages;
-
-	lockdep_assert_held(&conn->link->lock);
-	/* Others only take away: a peer's earlier links get no more rings. */
-	if (atomic_read(all) + pages > xway_arena_pages_max())
+	lockdep_assert_held(&conn->chan.link->lock);
+	if (!xway_peer_charge(conn->chan.link->peer, pages))
 		return false;
-	atomic_add(pages, all);
 	conn->rx.charged = pages;
 	return true;
 }
@@ -453,7 +448,7 @@ void xway_rx_free(struct xway_conn *conn)
 	u32 i;
 
 	if (conn->rx.spilled && conn->rx.pages)
-		for (i = 0; i < conn->rx_pages; i++)
+		for (i = 0; i < conn->rx.size / PAGE_SIZE; i++)
 			if (conn->rx.pages[i])
 				free_page((unsigned long)conn->rx.pages[i]);
 	kfree(conn->rx.pages);
@@ -498,7 +493,7 @@ int xway_rx_spill(struct xway_conn *conn, bool forced)
 		return -EAGAIN;
 	xway_rx_avail(conn);
 	/* There is no way on without these bytes, and single pages come. */
-	pages = kcalloc(conn->rx_pages, sizeof(*pages), GFP_KERNEL | __GFP_NOFAIL);
+	pages = kcalloc(rx->size / PAGE_SIZE, sizeof(*pages), GFP_KERNEL | __GFP_NOFAIL);
 	if (rx->prod - rx->cons > rx->size)
 		rx->prod = rx->cons;
 	for (at = rx->cons; at != rx->prod; at += n) {

@@ -17,14 +17,7 @@
 	x(TO_TCP, "switched_to_tcp")	/* directions */		\
 	x(SPILLS, "spills")		/* rings copied out */		\
 	x(SPILL_BYTES, "spill_bytes")					\
-	x(EVENTS_SENT, "events_sent")	/* hypercalls for signals */	\
-	x(EVENTS_RECEIVED, "events_received")				\
-	x(DOORBELL_POSTS, "doorbell_posts")	/* channels posted */		\
-	x(DOORBELL_POSTS_SAVED, "doorbell_posts_saved")	/* posted already */		\
 	x(KEEPALIVE_ACKS, "keepalive_acks") /* to be known on the path */ \
-	x(LINKS_UP, "links_up")						\
-	x(LINKS_DOWN, "links_down")					\
-	x(VIOLATIONS, "violations")	/* of the protocol by a peer */	\
 	x(TX_RING, "tx_ring_bytes")					\
 	x(TX_TCP, "tx_tcp_bytes")					\
 	x(RX_RING, "rx_ring_bytes")					\
@@ -47,6 +40,7 @@ enum xway_counter {
 	x(LINK, "link-down")		/* no link, or it ended */	\
 	x(GONE, "peer-gone")		/* the peer domain ended */	\
 	x(UNKNOWN, "peer-declined")	/* it does not hold the socket */\
+	x(SERVICE, "no-service")	/* the peer has no sockets */	\
 	x(PROOF, "not-same-connection")	/* NAT or proxy on the path */	\
 	x(MEMORY, "no-memory")		/* here or at the peer */	\
 	x(LIMIT, "page-limit")		/* arenas are full */		\

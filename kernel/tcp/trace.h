@@ -7,6 +7,7 @@
 
 #include <linux/tracepoint.h>
 
+#include "compat.h"
 #include "conn.h"
 
 DECLARE_EVENT_CLASS(xway_conn_why,
@@ -70,24 +71,10 @@ TRACE_EVENT(xway_switch,
 		  __entry->idx)
 );
 
-TRACE_EVENT(xway_link,
-	TP_PROTO(const char *name, const char *what),
-	TP_ARGS(name, what),
-	TP_STRUCT__entry(
-		__string(name, name)
-		__string(what, what)
-	),
-	TP_fast_assign(
-		xway_assign_str(name, name);
-		xway_assign_str(what, what);
-	),
-	TP_printk("link=%s %s", __get_str(name), __get_str(what))
-);
-
 #endif /* _XWAY_TRACE_H */
 
 #undef TRACE_INCLUDE_PATH
-#define TRACE_INCLUDE_PATH .
+#define TRACE_INCLUDE_PATH tcp
 #undef TRACE_INCLUDE_FILE
 #define TRACE_INCLUDE_FILE trace
 #include <trace/define_trace.h>

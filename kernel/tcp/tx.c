@@ -11,7 +11,7 @@
 #include <net/tcp.h>
 
 #include "conn.h"
-#include "link.h"
+#include "core/core.h"
 #include "ringsize.h"
 #include "trace.h"
 #include "tx.h"
@@ -24,7 +24,7 @@
 
 static void tx_mark(struct xway_conn *conn, struct sock *sk)
 {
-	struct xway_words *own = conn->own;
+	struct xway_words *own = xway_own(conn);
 	u32 gen = conn->tx.gen + 1;
 
 	WRITE_ONCE(own->mark[gen & 1].seq, tcp_sk(sk)->write_seq);
@@ -78,7 +78,7 @@ bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk)
 	    (sk->sk_shutdown & SEND_SHUTDOWN))
 		return false;
 	rcu_read_lock();
-	peer = rcu_dereference(conn->peer);
+	peer = rcu_dereference(conn->chan.peer);
 	if (peer) {
 		flags = READ_ONCE(peer->flags);
 		ok = (flags & XWAY_WORDS_OPEN) &&
@@ -118,14 +118,14 @@ void xway_tx_to_tcp(struct xway_conn *conn, struct sock *sk)
 	if (!(conn->tx.gen & 1))
 		return;
 	rcu_read_lock();
-	if (rcu_access_pointer(conn->peer)) {
+	if (rcu_access_pointer(conn->chan.peer)) {
 		tx_mark(conn, sk);
 		xway_count(TO_TCP);
 		/* The mark before the question whether a post is due: pairs
 		 * with bell_run() at the peer.
 		 */
 		virt_mb();
-		xway_link_bell(conn->link, conn->peer_id, &conn->bell_last);
+		xway_chan_bell(&conn->chan);
 	} else {
 		/* The channel has ended: there is nobody to tell. */
 		xway_tx_discard(conn);
@@ -140,7 +140,7 @@ static bool tx_reader_gone(struct xway_conn *conn)
 	bool gone;
 
 	rcu_read_lock();
-	peer = rcu_dereference(conn->peer);
+	peer = rcu_dereference(conn->chan.peer);
 	gone = !peer || (READ_ONCE(peer->flags) & XWAY_WORDS_NO_READER);
 	rcu_read_unlock();
 	return gone;
@@ -167,7 +167,7 @@ static u32 tx_used(struct xway_conn *conn)
 	u32 used, ret = conn->tx.size, prod, cons;
 
 	rcu_read_lock();
-	peer = rcu_dereference(conn->peer);
+	peer = rcu_dereference(conn->chan.peer);
 	while (peer) {
 		prod = READ_ONCE(conn->tx.prod);
 		/* Who polls does not hold the socket's lock, and a sender may be
@@ -306,8 +306,8 @@ bool xway_tx_writeable(struct xway_conn *conn, const struct sock *sk)
 	do {
 		prod = READ_ONCE(conn->tx.prod);
 		rcu_read_lock();
-		if (rcu_access_pointer(conn->peer))
-			xway_ring_arm(&conn->own->want_room, prod - window / 2);
+		if (rcu_access_pointer(conn->chan.peer))
+			xway_ring_arm(&xway_own(conn)->want_room, prod - window / 2);
 		rcu_read_unlock();
 		if (tx_half_free(conn, window)) {
 			/* The peer may have passed that index before it was
@@ -337,7 +337,7 @@ static u32 tx_progress(struct xway_conn *conn, const struct sock *sk)
 	u32 ret = tcp_wnd_end(tcp_sk(sk));
 
 	rcu_read_lock();
-	peer = rcu_dereference(conn->peer);
+	peer = rcu_dereference(conn->chan.peer);
 	if (peer)
 		ret += READ_ONCE(peer->cons) + READ_ONCE(peer->gen_done);
 	rcu_read_unlock();

@@ -12,7 +12,7 @@
 #include <net/tcp.h>
 
 #include "conn.h"
-#include "link.h"
+#include "core/core.h"
 
 /*
  * Bytes that may be in the ring. A program that has set SO_SNDBUF wants no more
@@ -76,7 +76,7 @@ static inline bool xway_tx_publish(struct xway_conn *conn, struct msghdr *msg,
 {
 	struct xway_tx *tx = &conn->tx;
 	const struct xway_words *peer =
-		rcu_dereference_check(conn->peer, rcu_read_lock_bh_held());
+		rcu_dereference_check(conn->chan.peer, rcu_read_lock_bh_held());
 	u32 old = tx->prod;
 	bool ring;
 
@@ -85,7 +85,7 @@ static inline bool xway_tx_publish(struct xway_conn *conn, struct msghdr *msg,
 		goto gone;
 	/* Before the peer can see it: softirq compares it with cons. */
 	WRITE_ONCE(tx->prod, old + len);
-	ring = xway_ring_publish(&conn->own->prod, old + len, old,
+	ring = xway_ring_publish(&xway_own(conn)->prod, old + len, old,
 				 &peer->want_data);
 	/* The reader's close sets the flag and then looks at prod; we stored
 	 * prod and now look at the flag. One sees the other: it resets, or these
@@ -97,7 +97,7 @@ static inline bool xway_tx_publish(struct xway_conn *conn, struct msghdr *msg,
 		/* It has read all else: who only watches asks for events, too. */
 		if (READ_ONCE(peer->cons) == old)
 			WRITE_ONCE(tx->empty_at, jiffies);
-		xway_link_bell(conn->link, conn->peer_id, &conn->bell_last);
+		xway_chan_bell(&conn->chan);
 	}
 	tx->ring_bytes += len;
 	return true;

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The doorbell: a ring of channel numbers in the ringer's arena.
+ *
+ * A channel is posted again only after its last post was taken, so an idle reader
+ * costs one slot and one event however much arrives. When the ring is full the
+ * ringer counts an overflow instead, and the other side looks at all channels.
+ */
+#include "link.h"
+#include "ring.h"
+#include "stats.h"
+
+#define BATCH 64
+
+/**
+ * xway_doorbell_post() - make the peer look at a channel
+ * @link: the link
+ * @chan: the peer's number of the channel, or XWAY_BELL_CTL
+ * @last: where this channel was last posted, for this function alone
+ *
+ * Context: any but hard interrupt; the caller is in an RCU read-side section or
+ * holds the link's lock.
+ */
+void xway_doorbell_post(struct link *link, u32 chan, u32 *last)
+{
+	struct doorbell *bell = &link->bell;
+	const struct xway_header *peer;
+	struct xway_header *own;
+	u32 cons, old;
+	bool ring;
+
+	spin_lock_bh(&bell->lock);
+	peer = READ_ONCE(link->import.hdr);
+	own = READ_ONCE(link->arena.hdr);
+	if (!peer || !own || READ_ONCE(link->pub.state) == XWAY_LINK_DEAD)
+		goto out;
+	cons = READ_ONCE(peer->bell_cons);
+	old = bell->prod;
+	if (*last - cons - 1 < old - cons) {
+		/* Not taken yet: the peer will look after it takes the post. */
+		core_count(DOORBELL_POSTS_SAVED);
+		goto out;
+	}
+	core_count(DOORBELL_POSTS);
+	if (old - cons >= XWAY_BELLS) {
+		WRITE_ONCE(own->bell_overflow, own->bell_overflow + 1);
+		ring = true;
+	} else {
+		WRITE_ONCE(link->arena.bell[old % XWAY_BELLS], chan);
+		*last = bell->prod = old + 1;
+		ring = xway_ring_publish(&own->bell_prod, old + 1, old,
+					 &peer->bell_event);
+	}
+	if (ring) {
+		core_count(EVENTS_SENT);
+		link->tp->notify(link);
+	}
+out:
+	spin_unlock_bh(&bell->lock);
+}
+
+/**
+ * xway_chan_bell() - make the peer's client look at a channel
+ * @chan: channel whose other half is mapped, or was answered
+ *
+ * What the peer is to find is stored before, with a full barrier between.
+ *
+ * Context: any but hard interrupt; the caller sees @peer of the channel by RCU, or
+ * holds the link's lock.
+ */
+void xway_chan_bell(struct xway_chan *chan)
+{
+	xway_doorbell_post(to_link(chan->link), chan->peer_id, &chan->bell_last);
+}
+EXPORT_SYMBOL_GPL(xway_chan_bell);
+
+static void dispatch(struct link *link, u32 nr)
+{
+	struct xway_chan *chan;
+
+	if (nr == XWAY_BELL_CTL) {
+		queue_work(xway_link_wq, &link->work);
+		return;
+	}
+	chan = xa_load(&link->chans, nr);
+	if (chan)
+		chan->client->event(chan);
+}
+
+static void dispatch_all(struct link *link)
+{
+	struct xway_chan *chan;
+	unsigned long nr;
+
+	xa_for_each(&link->chans, nr, chan)
+		chan->client->event(chan);
+	queue_work(xway_link_wq, &link->work);
+}
+
+/* Softirq: take the peer's posts and look at the channels they name. */
+static void doorbell_run(struct tasklet_struct *t)
+{
+	struct link *link = from_tasklet(link, t, bell.task);
+	struct doorbell *bell = &link->bell;
+	const struct xway_header *peer;
+	struct xway_header *own;
+	const u32 *posts;
+	u32 ids[BATCH], prod, n, i, budget = 8 * BATCH;
+	enum xway_link_state state;
+	bool scanned = false;
+	bool idle = true;
+
+	rcu_read_lock();
+	/* An event can come before the import is whole: the state says it is.
+	 * Pairs with xway_link_map().
+	 */
+	state = smp_load_acquire(&link->pub.state);
+	if (state == XWAY_LINK_WAITING || state == XWAY_LINK_DEAD ||
+	    READ_ONCE(link->broken))
+		goto out;
+	peer = link->import.hdr;
+	/* The session may end before the peer has begun it. */
+	if (!peer)
+		goto out;
+	own = link->arena.hdr;
+	posts = link->import.bell;
+	if (state == XWAY_LINK_CONNECTING)
+		queue_work(xway_link_wq, &link->work);
+	core_count(EVENTS_RECEIVED);
+	do {
+		/* Posts after their count: pairs with xway_doorbell_post(). */
+		while ((prod = virt_load_acquire(&peer->bell_prod)) !=
+		       bell->cons) {
+			if (prod - bell->cons > XWAY_BELLS) {
+				xway_link_broken(link);
+				goto out;
+			}
+			idle = false;
+			n = min_t(u32, prod - bell->cons, BATCH);
+			for (i = 0; i < n; i++) {
+				u32 at = bell->cons + i;
+
+				ids[i] = READ_ONCE(posts[at % XWAY_BELLS]);
+			}
+			bell->cons += n;
+			/* Copied before a slot is used again: pairs with the
+			 * test of bell_cons in xway_doorbell_post().
+			 */
+			virt_store_release(&own->bell_cons, bell->cons);
+			/* Look at the channels only after the posts are free,
+			 * or a ringer could think that its post is still due:
+			 * pairs with the barrier that each ringer makes before
+			 * xway_doorbell_post() looks at bell_cons.
+			 */
+			virt_mb();
+			for (i = 0; i < n; i++)
+				dispatch(link, ids[i]);
+			if (budget <= n) {
+				tasklet_schedule(&bell->task);
+				goto out;
+			}
+			budget -= n;
+		}
+		n = READ_ONCE(peer->bell_overflow);
+		if (n != bell->overflow_seen && !scanned) {
+			bell->overflow_seen = n;
+			scanned = true;
+			idle = false;
+			dispatch_all(link);
+		}
+		xway_ring_arm(&own->bell_event, bell->cons + 1);
+	} while (READ_ONCE(peer->bell_prod) != bell->cons);
+	if (READ_ONCE(peer->state) == XWAY_ARENA_CLOSING)
+		queue_work(xway_link_wq, &link->work);
+out:
+	rcu_read_unlock();
+	link->tp->seen(link, idle);
+}
+
+void xway_doorbell_setup(struct link *link)
+{
+	spin_lock_init(&link->bell.lock);
+	tasklet_setup(&link->bell.task, doorbell_run);
+}
+
+/* A session begins. */
+void xway_doorbell_reset(struct link *link)
+{
+	link->bell.prod = 0;
+	link->bell.cons = 0;
+	link->bell.overflow_seen = 0;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the generic netlink families of the core and of its clients share.
+ */
+#ifndef _XWAY_GENL_H
+#define _XWAY_GENL_H
+
+#include <linux/capability.h>
+#include <net/genetlink.h>
+
+#include "uapi/linux/xway.h"
+
+static inline int xway_genl_need_admin(struct genl_info *info)
+{
+	if (capable(CAP_NET_ADMIN))
+		return 0;
+	NL_SET_ERR_MSG(info->extack, "needs CAP_NET_ADMIN");
+	return -EPERM;
+}
+
+/* Return: 0 with a message that has begun, -ENOMEM or -EMSGSIZE. */
+static inline int xway_genl_reply_start(struct genl_info *info,
+					const struct genl_family *family,
+					struct sk_buff **skb, void **hdr)
+{
+	*skb = nlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
+	if (!*skb)
+		return -ENOMEM;
+	*hdr = genlmsg_put_reply(*skb, info, family, 0, info->genlhdr->cmd);
+	if (*hdr)
+		return 0;
+	nlmsg_free(*skb);
+	return -EMSGSIZE;
+}
+
+static inline int xway_genl_put_u64(struct sk_buff *skb, int attr, u64 value)
+{
+	return nla_put_u64_64bit(skb, attr, value, XWAY_A_PAD);
+}
+
+/* Return: 0 or -EMSGSIZE. */
+static inline int xway_genl_put_counter(struct sk_buff *skb, const char *name,
+					u64 value)
+{
+	struct nlattr *nest = nla_nest_start(skb, XWAY_A_COUNTER);
+
+	if (!nest || nla_put_string(skb, XWAY_A_NAME, name) ||
+	    xway_genl_put_u64(skb, XWAY_A_VALUE, value))
+		return -EMSGSIZE;
+	nla_nest_end(skb, nest);
+	return 0;
+}
+
+#endif /* _XWAY_GENL_H */

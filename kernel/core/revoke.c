@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Revoking: pages that a peer was shown are freed only after it cannot read them
+ * any more.
+ *
+ * A page that the peer still maps is unrevoked. A work item tries again and again.
+ * While one is left no new session with that peer begins, so that a peer cannot
+ * collect more than one arena.
+ */
+#include <linux/delay.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/slab.h>
+#include <linux/workqueue.h>
+
+#include "arena.h"
+#include "link.h"
+#include "peer.h"
+#include "revoke.h"
+#include "transport.h"
+
+/* Jiffies between two tries */
+#define RETRY (HZ / 4)
+
+/* The peer outlives its links, and the transport all of them. */
+struct unrevoked {
+	struct list_head node;
+	const struct xway_transport *tp;
+	struct xway_peer *peer;
+	struct page *page;
+	u32 ref;
+};
+
+static LIST_HEAD(pages);
+static DEFINE_MUTEX(pages_lock);
+static atomic_t count = ATOMIC_INIT(0);
+
+static void retry(struct work_struct *work);
+static DECLARE_DELAYED_WORK(retry_work, retry);
+
+/* Pages of all peers that are not revoked yet */
+u32 xway_unrevoked(void)
+{
+	return atomic_read(&count);
+}
+
+static void forget(struct unrevoked *u)
+{
+	list_del(&u->node);
+	atomic_dec(&count);
+	atomic_dec(&u->peer->unrevoked);
+	xway_peer_put(u->peer);
+	kfree(u);
+}
+
+static void retry(struct work_struct *work)
+{
+	struct unrevoked *u, *next;
+
+	mutex_lock(&pages_lock);
+	list_for_each_entry_safe(u, next, &pages, node) {
+		if (u->tp->unshare(u->page, u->ref))
+			continue;
+		xway_arena_page_free(u->page);
+		forget(u);
+	}
+	if (!list_empty(&pages))
+		schedule_delayed_work(&retry_work, RETRY);
+	mutex_unlock(&pages_lock);
+}
+
+/**
+ * xway_revoke() - free a page of an arena once the peer cannot read it
+ * @link: its link
+ * @page: the page, which nobody here uses any more
+ * @ref: what the peer knows it by
+ *
+ * Sleeps.
+ */
+void xway_revoke(struct link *link, struct page *page, u32 ref)
+{
+	struct unrevoked *u;
+
+	if (!link->tp->unshare(page, ref)) {
+		xway_arena_page_free(page);
+		return;
+	}
+	u = kmalloc(sizeof(*u), GFP_KERNEL | __GFP_NOFAIL);
+	u->tp = link->tp;
+	u->peer = xway_peer_hold(link->pub.peer);
+	u->page = page;
+	u->ref = ref;
+	atomic_inc(&u->peer->unrevoked);
+	atomic_inc(&count);
+	mutex_lock(&pages_lock);
+	list_add(&u->node, &pages);
+	mutex_unlock(&pages_lock);
+	schedule_delayed_work(&retry_work, 1);
+}
+
+/**
+ * xway_revoke_flush() - before the module goes: give what is left to the kernel
+ *
+ * Waits up to two seconds for peers that are just unmapping.
+ */
+void xway_revoke_flush(void)
+{
+	struct unrevoked *u, *next;
+	int i;
+
+	for (i = 0; i < 100 && xway_unrevoked(); i++) {
+		mod_delayed_work(system_wq, &retry_work, 0);
+		msleep(20);
+	}
+	cancel_delayed_work_sync(&retry_work);
+	list_for_each_entry_safe(u, next, &pages, node) {
+		u->tp->abandon(u->page, u->ref);
+		xway_arena_page_left();
+		forget(u);
+	}
+}

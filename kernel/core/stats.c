@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/cpumask.h>
+
+#include "stats.h"
+
+const char *const core_counter_names[CORE_COUNTERS_MAX] = {
+#define X(id, name)		\
+	[CORE_N_##id] = name,
+	CORE_COUNTERS(X)
+#undef X
+};
+
+DEFINE_PER_CPU(u64, core_counters[CORE_COUNTERS_MAX]);
+
+/* What all CPUs have counted. Context: any. */
+u64 core_counted(enum core_counter nr)
+{
+	u64 sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu(core_counters, cpu)[nr]);
+	return sum;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Counters of the core.
+ */
+#ifndef _XWAY_CORE_STATS_H
+#define _XWAY_CORE_STATS_H
+
+#include <linux/percpu.h>
+
+#define CORE_COUNTERS(x)						\
+	x(EVENTS_SENT, "events_sent")	/* hypercalls for events */	\
+	x(EVENTS_RECEIVED, "events_received")				\
+	x(DOORBELL_POSTS, "doorbell_posts")				\
+	x(DOORBELL_POSTS_SAVED, "doorbell_posts_saved") /* not yet taken */ \
+	x(LINKS_UP, "links_up")		/* sessions begun */		\
+	x(LINKS_DOWN, "links_down")	/* sessions ended */		\
+	x(VIOLATIONS, "violations")	/* of the protocol by a peer */
+
+enum core_counter {
+#define X(id, name) CORE_N_##id,
+	CORE_COUNTERS(X)
+#undef X
+	CORE_COUNTERS_MAX
+};
+
+extern const char *const core_counter_names[CORE_COUNTERS_MAX];
+
+/* Each CPU its own, as some are counted for each message */
+DECLARE_PER_CPU(u64, core_counters[CORE_COUNTERS_MAX]);
+
+#define core_count(id)	this_cpu_inc(core_counters[CORE_N_##id])
+
+u64 core_counted(enum core_counter nr);
+
+#endif /* _XWAY_CORE_STATS_H */

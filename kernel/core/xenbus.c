@@ -1,0 +1,579 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Membership: who is a peer, and how links to peers begin and end.
+ *
+ * xwayd in domain 0 lists the peers below this domain's "xway" in XenStore and
+ * relays offers (doc/xenstore.md). One watch queues one work item, which makes what
+ * is listed true: everything here that sleeps runs in it, or in the freeze of a
+ * platform device, which the suspend of a Xen guest calls.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/inet.h>
+#include <linux/platform_device.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <net/ipv6.h>
+#include <xen/xen.h>
+#include <xen/xenbus.h>
+
+#include "addr.h"
+#include "link.h"
+#include "xen.h"
+#include "xenbus.h"
+
+#define OFFER_VERSION 1
+
+/* Jiffies after which what failed is tried again, at first and at most: a peer can
+ * offer what cannot be taken up, for ever
+ */
+#define RETRY (HZ / 2)
+#define RETRY_MAX (10 * HZ)
+
+/* The most for own pages that are not given back yet: nothing tells when they are. */
+#define RETRY_BUSY (2 * HZ)
+
+/**
+ * struct member - a domain that xwayd lists
+ * @node: in members
+ * @port: the event channel to it
+ * @link: to it
+ * @seen_nonce: of the last offer taken up, so that a stale one is not
+ * @tried_nonce: of the last offer that was tried
+ * @err: why there is no link, or 0
+ * @retry_at: when it is tried again, in jiffies
+ * @retry_in: and how long that was after the last time
+ * @value: what xwayd says of it
+ * @lost: the session must end: 1 in order, 2 at once
+ * @offered: the own offer is in XenStore
+ * @listed: xwayd listed it in this round
+ */
+struct member {
+	struct list_head node;
+	struct xen_port port;
+	struct link *link;
+	u64 seen_nonce;
+	u64 tried_nonce;
+	int err;
+	unsigned long retry_at;
+	unsigned long retry_in;
+	char *value;
+	int lost;
+	bool offered;
+	bool listed;
+};
+
+static LIST_HEAD(members);
+static DEFINE_MUTEX(members_lock);
+static domid_t own_domid;
+static bool frozen, stopping;
+static bool relisted;	/* what xwayd lists is to be read */
+
+static void sync_fn(struct work_struct *work);
+static DECLARE_DELAYED_WORK(sync_work, sync_fn);
+
+static void sync_soon(unsigned long delay)
+{
+	if (!READ_ONCE(stopping) && !READ_ONCE(frozen))
+		mod_delayed_work(xway_link_wq, &sync_work, delay);
+}
+
+static void member_lost(struct link *link)
+{
+	struct member *m = container_of(link->tp_data, struct member, port);
+
+	WRITE_ONCE(m->lost, READ_ONCE(link->broken) ? 2 : 1);
+	sync_soon(0);
+}
+
+/* ---- offers ---- */
+
+static void path_of(char *buf, size_t size, const char *dir, domid_t domid)
+{
+	snprintf(buf, size, "%s/%u", dir, domid);
+}
+
+static int offer(struct member *m)
+{
+	struct link *link = m->link;
+	char name[16];
+	int err;
+
+	mutex_lock(&link->pub.lock);
+	err = xway_link_prepare(link);
+	mutex_unlock(&link->pub.lock);
+	if (err)
+		return err;
+	if (own_domid < m->port.domid && !m->port.irq) {
+		err = xway_xen_port_alloc(&m->port);
+		if (err)
+			return err;
+	}
+	snprintf(name, sizeof(name), "%u", m->port.domid);
+	err = xenbus_printf(XBT_NIL, "data/xway", name, "%u %016llx %u %u",
+			    OFFER_VERSION, link->pub.nonce,
+			    link->arena.slot[XWAY_PAGE_HEADER].ref, m->port.port);
+	if (!err)
+		m->offered = true;
+	return err;
+}
+
+/* What xwayd relays is checked by it; the peer may be hostile all the same. */
+static int parse_offer(const char *text, u64 *nonce, u32 *ref, u32 *port)
+{
+	unsigned int version, used = 0;
+
+	if (sscanf(text, "%u %16llx %u %u%n", &version, nonce, ref, port,
+		   &used) != 4 || text[used] || version != OFFER_VERSION)
+		return -EINVAL;
+	return 0;
+}
+
+/* Has it failed, and the time to try again not come? */
+static bool too_early(const struct member *m)
+{
+	return m->err && time_before(jiffies, m->retry_at);
+}
+
+static int take_offer(struct member *m, const char *text)
+{
+	struct link *link = m->link;
+	u32 ref, port;
+	u64 nonce;
+	int err;
+
+	if (parse_offer(text, &nonce, &ref, &port)) {
+		if (m->seen_nonce != ~0ULL)
+			pr_warn("%s: bad offer in xway/link/%u\n", link->pub.name,
+				m->port.domid);
+		m->seen_nonce = ~0ULL;
+		return 0;
+	}
+	if (nonce == m->seen_nonce)
+		return 0;
+	if (nonce == m->tried_nonce && too_early(m))
+		return m->err;
+	m->tried_nonce = nonce;
+	if (READ_ONCE(link->pub.state) != XWAY_LINK_WAITING) {
+		/* It has begun a new session without ending the old one. */
+		m->lost = 2;
+		sync_soon(0);
+		return 0;
+	}
+	if (own_domid > m->port.domid && !m->port.irq) {
+		err = xway_xen_port_join(&m->port, port);
+		if (err)
+			return err;
+	}
+	mutex_lock(&link->pub.lock);
+	err = xway_link_map(link, ref, nonce);
+	mutex_unlock(&link->pub.lock);
+	/* Try again what may pass; its next offer may name another port. */
+	if (err && own_domid > m->port.domid)
+		xway_xen_port_close(&m->port);
+	if (!err || err == -EPROTO)
+		m->seen_nonce = nonce;
+	return err == -EPROTO ? 0 : err;
+}
+
+static void withdraw(struct member *m, bool dead, bool store)
+{
+	char name[16];
+
+	xway_link_down(m->link, dead);
+	xway_xen_port_close(&m->port);
+	if (m->offered && store) {
+		snprintf(name, sizeof(name), "%u", m->port.domid);
+		xenbus_rm(XBT_NIL, "data/xway", name);
+	}
+	m->offered = false;
+	m->lost = 0;
+}
+
+/* ---- what xwayd says ---- */
+
+static struct member *member_find(domid_t domid)
+{
+	struct member *m;
+
+	list_for_each_entry(m, &members, node)
+		if (m->port.domid == domid)
+			return m;
+	return NULL;
+}
+
+/* @value: what xwayd says of it, which begins with the UUID that it keeps */
+static struct member *member_new(domid_t domid, const char *value)
+{
+	struct member *m = kzalloc(sizeof(*m), GFP_KERNEL);
+	char name[24], uuid[XWAY_PEER_ID];
+
+	if (!m)
+		return NULL;
+	m->port.domid = domid;
+	snprintf(name, sizeof(name), "xen:%u", domid);
+	strscpy(uuid, value, min(sizeof(uuid), strcspn(value, " ") + 1));
+	m->link = xway_link_create(&xway_xen_transport, &m->port, member_lost, name,
+			      uuid);
+	if (!m->link) {
+		kfree(m);
+		return NULL;
+	}
+	m->port.link = m->link;
+	list_add_tail(&m->node, &members);
+	return m;
+}
+
+static void member_remove(struct member *m, bool dead, bool store)
+{
+	xway_addr_del_link(&m->link->pub);
+	withdraw(m, dead, store);
+	list_del(&m->node);
+	/* Connections may keep the link, which needs no member. */
+	xway_link_destroy(m->link);
+	kfree(m->value);
+	kfree(m);
+}
+
+/* Return: 0 or -ENOMEM; what is no address, or another's, is left out. */
+static int member_addresses(struct member *m, const char *value)
+{
+	char *copy = kstrdup(value, GFP_KERNEL), *at = copy, *word;
+	int err = 0;
+
+	xway_addr_del_link(&m->link->pub);
+	if (!copy)
+		return -ENOMEM;
+	strsep(&at, " ");	/* the UUID */
+	while (err != -ENOMEM && (word = strsep(&at, " "))) {
+		struct xway_addr a = {};
+
+		if (!*word)
+			continue;
+		if (in4_pton(word, -1, (u8 *)a.addr, -1, NULL)) {
+			a.family = AF_INET;
+			a.prefix = 32;
+		} else if (in6_pton(word, -1, (u8 *)a.addr, -1, NULL)) {
+			a.family = AF_INET6;
+			a.prefix = 128;
+		} else {
+			pr_warn("%s: \"%s\" is no address\n", m->link->pub.name,
+				word);
+			continue;
+		}
+		err = xway_addr_add(&a, &m->link->pub, &m->link->pub);
+		if (err)
+			pr_warn("%s: address %s not added\n", m->link->pub.name,
+				word);
+	}
+	kfree(copy);
+	return err == -ENOMEM ? err : 0;
+}
+
+static bool same_domain(const char *a, const char *b)
+{
+	size_t n = strcspn(a, " ");
+
+	return n == strcspn(b, " ") && !memcmp(a, b, n);
+}
+
+/* Return: 0 or -ENOMEM. @value is kept, or freed. */
+static int member_update(domid_t domid, char *value)
+{
+	struct member *m = member_find(domid);
+
+	if (m && !strcmp(m->value, value)) {
+		kfree(value);
+		return 0;
+	}
+	if (m && (!strncmp(value, "gone ", 5) ||
+		  !same_domain(m->value, value))) {
+		/* Ended; or its number belongs to another domain now. */
+		member_remove(m, true, true);
+		m = NULL;
+	}
+	if (!strncmp(value, "gone ", 5)) {
+		kfree(value);
+		return 0;
+	}
+	if (!m) {
+		m = member_new(domid, value);
+		if (!m) {
+			kfree(value);
+			return -ENOMEM;
+		}
+	}
+	kfree(m->value);
+	m->value = value;
+	if (!member_addresses(m, value))
+		return 0;
+	/* As if it had never been listed: it is, the next time. */
+	member_remove(m, false, true);
+	return -ENOMEM;
+}
+
+/* What xwayd says of a domain: NULL if nothing, or an error. */
+static char *member_read(const char *name, unsigned int *domid)
+{
+	unsigned int len;
+	char path[32], *value;
+
+	if (kstrtouint(name, 10, domid) || *domid >= DOMID_FIRST_RESERVED ||
+	    *domid == own_domid)
+		return NULL;
+	path_of(path, sizeof(path), "xway/peer", *domid);
+	value = xenbus_read(XBT_NIL, path, "", &len);
+	return value == ERR_PTR(-ENOENT) ? NULL : value;
+}
+
+/* Return: 0, or an error, and then it is to be read again. */
+static int read_members(void)
+{
+	struct member *m, *next;
+	unsigned int i, n = 0, domid;
+	int err = 0;
+	char **dir, **values;
+
+	dir = xenbus_directory(XBT_NIL, "xway", "peer", &n);
+	if (IS_ERR(dir)) {
+		/* Not listed at all, or no answer: only the first is news. */
+		if (PTR_ERR(dir) != -ENOENT)
+			return PTR_ERR(dir);
+		dir = NULL;
+		n = 0;
+	}
+	values = kcalloc(n, sizeof(*values), GFP_KERNEL);
+	if (!values) {
+		kfree(dir);
+		return -ENOMEM;
+	}
+	list_for_each_entry(m, &members, node)
+		m->listed = false;
+	/* An address may have moved from one to the other: first take, then
+	 * give.
+	 */
+	for (i = 0; i < n; i++) {
+		values[i] = member_read(dir[i], &domid);
+		m = values[i] ? member_find(domid) : NULL;
+		if (IS_ERR(values[i])) {
+			err = PTR_ERR(values[i]);
+			values[i] = NULL;
+		} else if (m && strcmp(m->value, values[i])) {
+			xway_addr_del_link(&m->link->pub);
+		}
+		if (m)
+			m->listed = true;
+	}
+	list_for_each_entry_safe(m, next, &members, node)
+		if (!m->listed)
+			member_remove(m, false, true);
+	for (i = 0; i < n; i++)
+		if (values[i] && !kstrtouint(dir[i], 10, &domid))
+			err = member_update(domid, values[i]) ?: err;
+	kfree(values);
+	kfree(dir);
+	return err;
+}
+
+static int member_try(struct member *m)
+{
+	char path[32], *text;
+	unsigned int len;
+	int err;
+
+	if (m->lost)
+		withdraw(m, m->lost == 2, false);
+	if (!m->offered) {
+		if (too_early(m))
+			return m->err;
+		err = offer(m);
+		if (err)
+			return err;
+	}
+	path_of(path, sizeof(path), "xway/link", m->port.domid);
+	text = xenbus_read(XBT_NIL, path, "", &len);
+	if (IS_ERR(text))
+		return PTR_ERR(text) == -ENOENT ? 0 : PTR_ERR(text);
+	err = take_offer(m, text);
+	kfree(text);
+	return err;
+}
+
+/* Return: jiffies after which it is to be tried again; MAX_JIFFY_OFFSET for never */
+static unsigned long member_sync(struct member *m)
+{
+	bool early = too_early(m);
+	int err = member_try(m);
+
+	if (!err) {
+		/* A bad offer that is taken back, and comes again, is no news. */
+		if (READ_ONCE(m->link->pub.state) != XWAY_LINK_WAITING) {
+			m->err = 0;
+			m->retry_in = 0;
+		}
+		return MAX_JIFFY_OFFSET;
+	}
+	if (err != m->err && err != -EBUSY && err != -EAGAIN)
+		pr_warn_ratelimited("%s: no link: %d\n", m->link->pub.name, err);
+	if (!early) {
+		m->retry_in = clamp_t(unsigned long, 2 * m->retry_in, RETRY,
+				      err == -EBUSY ? RETRY_BUSY : RETRY_MAX);
+		m->retry_at = jiffies + m->retry_in;
+	}
+	m->err = err;
+	return max_t(long, m->retry_at - jiffies, 1);
+}
+
+static void sync_fn(struct work_struct *work)
+{
+	/* As in link_work() */
+	unsigned int noio = memalloc_noio_save();
+	unsigned long next = MAX_JIFFY_OFFSET;
+	struct member *m;
+	unsigned int domid;
+
+	mutex_lock(&members_lock);
+	if (frozen || stopping)
+		goto out;
+	if (xchg(&relisted, false)) {
+		int n = xenbus_scanf(XBT_NIL, "domid", "", "%u", &domid);
+
+		if (n == 1)
+			own_domid = domid;
+		if ((n < 0 && n != -ENOENT) || read_members()) {
+			WRITE_ONCE(relisted, true);
+			next = RETRY;
+		}
+	}
+	list_for_each_entry(m, &members, node)
+		next = min(next, member_sync(m));
+	/* Not if it has been asked for meanwhile, and sooner */
+	if (next != MAX_JIFFY_OFFSET)
+		queue_delayed_work(xway_link_wq, &sync_work, next);
+out:
+	mutex_unlock(&members_lock);
+	memalloc_noio_restore(noio);
+}
+
+static void watch_fired(struct xenbus_watch *watch, const char *path,
+			const char *token)
+{
+	/* A peer's offer can come as often as xwayd relays it. */
+	if (!strstarts(path, "xway/link/"))
+		WRITE_ONCE(relisted, true);
+	sync_soon(0);
+}
+
+static struct xenbus_watch watch = {
+	.node = "xway",
+	.callback = watch_fired,
+};
+
+static bool watching;
+
+/* ---- suspend ---- */
+
+/*
+ * Processes are frozen, XenStore's watches are dead, but work items and the
+ * doorbell to a live peer work. All connections go back to TCP, and nothing of
+ * a peer stays mapped: a mapping left behind corrupts the saved image. Thaw
+ * and restore alike begin new sessions, since neither says which one it is.
+ */
+static int xen_freeze(struct device *dev)
+{
+	unsigned int noio = memalloc_noio_save();
+	struct member *m;
+
+	WRITE_ONCE(frozen, true);
+	cancel_delayed_work_sync(&sync_work);
+	mutex_lock(&members_lock);
+	/* All at once: the toolstack does not wait for one after the other. */
+	list_for_each_entry(m, &members, node)
+		xway_link_drain(m->link);
+	synchronize_rcu();
+	list_for_each_entry(m, &members, node)
+		xway_client_drain(m->link);
+	list_for_each_entry(m, &members, node)
+		withdraw(m, false, false);
+	mutex_unlock(&members_lock);
+	memalloc_noio_restore(noio);
+	return 0;
+}
+
+static int xen_thaw(struct device *dev)
+{
+	struct member *m, *next;
+
+	mutex_lock(&members_lock);
+	list_for_each_entry_safe(m, next, &members, node)
+		member_remove(m, true, false);
+	mutex_unlock(&members_lock);
+	WRITE_ONCE(relisted, true);
+	WRITE_ONCE(frozen, false);
+	sync_soon(HZ / 4);
+	return 0;
+}
+
+static const struct dev_pm_ops pm_ops = {
+	.freeze = xen_freeze,
+	.thaw = xen_thaw,
+	.restore = xen_thaw,
+};
+
+static struct platform_driver driver = {
+	.driver = { .name = "xway", .pm = &pm_ops },
+};
+
+static struct platform_device *device;
+
+static int store_ready(struct notifier_block *nb, unsigned long event,
+		       void *data)
+{
+	int err = register_xenbus_watch(&watch);
+
+	watching = !err;
+	if (err)
+		pr_err("cannot watch XenStore: %d\n", err);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block store_nb = { .notifier_call = store_ready };
+
+int __init xway_xenbus_init(void)
+{
+	int err;
+
+	if (!xen_domain())
+		return 0;
+	xway_xen_init();
+	err = platform_driver_register(&driver);
+	if (err)
+		return err;
+	device = platform_device_register_simple("xway", -1, NULL, 0);
+	if (IS_ERR(device)) {
+		platform_driver_unregister(&driver);
+		return PTR_ERR(device);
+	}
+	register_xenstore_notifier(&store_nb);
+	return 0;
+}
+
+void xway_xenbus_exit(void)
+{
+	struct member *m, *next;
+
+	if (!xen_domain())
+		return;
+	unregister_xenstore_notifier(&store_nb);
+	if (watching)
+		unregister_xenbus_watch(&watch);
+	WRITE_ONCE(stopping, true);
+	cancel_delayed_work_sync(&sync_work);
+	mutex_lock(&members_lock);
+	list_for_each_entry_safe(m, next, &members, node)
+		member_remove(m, false, true);
+	mutex_unlock(&members_lock);
+	platform_device_unregister(device);
+	platform_driver_unregister(&driver);
+	xway_xen_exit();
+}

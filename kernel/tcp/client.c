@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sockets as a client of the core, and what is kept for each link.
+ */
+#include <linux/slab.h>
+
+#include "client.h"
+#include "conn.h"
+#include "evict.h"
+#include "handshake.h"
+#include "netlink.h"
+
+static int add_link(struct xway_link *link)
+{
+	struct xway_tcp_link *tl = kzalloc(sizeof(*tl), GFP_KERNEL);
+
+	if (!tl)
+		return -ENOMEM;
+	refcount_set(&tl->ref, 1);
+	tl->link = xway_link_get(link);
+	spin_lock_init(&tl->fill.lock);
+	tl->fill.window = U32_MAX;
+	rcu_assign_pointer(link->data[XWAY_SERVICE_SOCKETS], tl);
+	return 0;
+}
+
+static void del_link(struct xway_link *link)
+{
+	/* The core calls nobody else for this link meanwhile. */
+	struct xway_tcp_link *tl =
+		rcu_replace_pointer(link->data[XWAY_SERVICE_SOCKETS], NULL, true);
+
+	if (tl)
+		xway_tcp_link_put(tl);
+}
+
+/**
+ * xway_tcp_link_get() - what sockets keep for a link
+ * @link: the link
+ *
+ * Context: any. Return: it, with a reference, or NULL if there is none.
+ */
+struct xway_tcp_link *xway_tcp_link_get(struct xway_link *link)
+{
+	struct xway_tcp_link *tl;
+
+	rcu_read_lock();
+	tl = rcu_dereference(link->data[XWAY_SERVICE_SOCKETS]);
+	if (tl && !refcount_inc_not_zero(&tl->ref))
+		tl = NULL;
+	rcu_read_unlock();
+	return tl;
+}
+
+/* Context: any but hard interrupt */
+void xway_tcp_link_put(struct xway_tcp_link *tl)
+{
+	if (!refcount_dec_and_test(&tl->ref))
+		return;
+	xway_link_put(tl->link);
+	kfree_rcu(tl, rcu);
+}
+
+static void event(struct xway_chan *chan)
+{
+	xway_conn_event(container_of(chan, struct xway_conn, chan));
+}
+
+const struct xway_client xway_sockets = {
+	.service = XWAY_SERVICE_SOCKETS,
+	.name = "sockets",
+	.add_link = add_link,
+	.del_link = del_link,
+	.ctl = xway_handshake_ctl,
+	.event = event,
+	.drain = xway_conn_drain,
+	.abort = xway_conn_abort,
+	.reclaim = xway_evict_reclaim,
+	.show = xway_netlink_show,
+};
+
+int __init xway_client_init(void)
+{
+	return xway_client_register(&xway_sockets);
+}
+
+void xway_client_exit(void)
+{
+	xway_client_unregister(&xway_sockets);
+}

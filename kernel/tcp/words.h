@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * What two ends of a channel of sockets show and tell each other: its words, and
+ * what their control messages have in the parts that are a client's own.
+ */
+#ifndef _XWAY_WORDS_H
+#define _XWAY_WORDS_H
+
+#include <linux/build_bug.h>
+#include <linux/stddef.h>
+#include <linux/types.h>
+
+#include "core/wire.h"
+
+/**
+ * struct xway_mark - where a sender switched between TCP and its ring
+ * @seq: TCP sequence number at which TCP's bytes end, or begin
+ * @idx: index at which the ring's bytes begin, or end
+ */
+struct xway_mark {
+	u32 seq;
+	u32 idx;
+};
+
+/**
+ * struct xway_words - what one end of a channel shows the other
+ * @prod: bytes put into the own ring
+ * @cons: bytes taken from the peer's ring
+ * @gen: the sender's last switch; even: to TCP, odd: to the ring
+ * @mark: where it switched, by parity of the generation
+ * @want_room: cons of the peer that is worth an event
+ * @want_data: prod of the peer that is worth an event
+ * @gen_done: last switch of the peer that the reader has passed
+ * @flags: XWAY_WORDS_*
+ *
+ * A sender makes generation g only when gen_done of the peer is at least g - 1
+ * (g odd), so that at most two marks are in flight and neither is overwritten.
+ *
+ * The first cache line changes with each message. Whoever moves an index looks at
+ * what the peer wants, which seldom changes, and is in the second.
+ */
+struct xway_words {
+	u32 prod;
+	u32 cons;
+	u32 gen;
+	struct xway_mark mark[2];
+	u32 pad0[9];
+
+	u32 want_room;
+	u32 want_data;
+	u32 gen_done;
+	u32 flags;
+	u32 pad1[12];
+};
+
+#define XWAY_WORDS_OPEN		0x1	/* mapped here: the ring may be used */
+#define XWAY_WORDS_FALLBACK	0x2	/* go back to TCP, then close */
+#define XWAY_WORDS_NO_READER	0x4	/* what is sent is refused: closed, or shut */
+#define XWAY_WORDS_HOLD		0x8	/* no ring towards me for now */
+#define XWAY_WORDS_PARK		0x10	/* with FALLBACK: another channel may follow */
+
+static_assert(sizeof(struct xway_words) == XWAY_WORDS_SIZE);
+
+/**
+ * union xway_sock_ctl - a control message of sockets
+ * @ctl: as the core has it
+ * @family: AF_INET or AF_INET6
+ * @service: as in @ctl
+ * @saddr: address of the active end, IPv4 in the first word
+ * @daddr: address of the passive end
+ * @sport: port of the active end
+ * @dport: port of the passive end
+ * @mac: proof that the sender holds an end of this connection
+ */
+union xway_sock_ctl {
+	struct xway_ctl ctl;
+	struct {
+		u8 envelope[24];
+		u16 family;
+		u16 service;
+		__be32 saddr[4];
+		__be32 daddr[4];
+		__be16 sport;
+		__be16 dport;
+		u64 mac;
+	};
+};
+
+static_assert(offsetof(union xway_sock_ctl, family) == offsetof(struct xway_ctl, tag));
+static_assert(sizeof(union xway_sock_ctl) == sizeof(struct xway_ctl));
+
+#endif /* _XWAY_WORDS_H */
