@@ -71,7 +71,7 @@ bench-quick: EXTENT := --quick
 
 bench bench-quick: packages
 	mkdir -p build/bench
-	$(CC) -std=gnu11 -O2 -g -Ikernel/xway -o build/bench/native bench/native.c -pthread
+	$(CC) -std=gnu11 -O2 -g -Ikernel/core -o build/bench/native bench/native.c -pthread
 	for size in 64 2048 65536; do build/bench/native $$size 200 || exit 1; done >build/bench/native.json
 	cat build/bench/native.json
 	bench/demo $(EXTENT) --no-apps --clock instructions --out build/bench/instructions

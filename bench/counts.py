@@ -7,7 +7,7 @@ from bench.pair import NETFRONT, XWAY, Pair
 from bench.plugin import OBJECTS, Counts, Profiler, functions
 from rig.errors import RigError
 
-OWN = r"xway: .*"
+OWN = r"xway(_core)?: .*"
 ALIKE = 0.02  # how much of what the longer run sends more may have gone another way
 IN_XEN = r"\(Xen\)"
 FIGURES = {

@@ -6,7 +6,7 @@
  *                      prints a line of JSON
  *
  * ring: between two threads, each pinned to a CPU of its own, in stretches, and in memory of which 64 pages follow each
- * other, as kernel/xway has them; who finds nothing to do spins, so nobody asks for an event, but each looks whether the
+ * other, as kernel/tcp has them; who finds nothing to do spins, so nobody asks for an event, but each looks whether the
  * other did. pages: the same, and no two pages follow each other. memcpy: one copy by one thread, from and to memory
  * as large as the ring, which stays in its cache. relay: nothing but a memcpy at each end, by turns on the halves of
  * such memory: what two CPUs can do that pass bytes from cache to cache. unix: a UNIX stream socket between

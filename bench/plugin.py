@@ -46,14 +46,15 @@ OTHERS = "others"
 RELOAD = """set -e
 xway off --wait 20
 /rig/busybox umount /proc/xen
-modprobe -r xway xen_gntalloc xen_gntdev xen_evtchn xenfs xen_privcmd
+modprobe -r xway xway_core xen_gntalloc xen_gntdev xen_evtchn xenfs xen_privcmd
 sleep 0.2
-for module in xen_privcmd xenfs xen_evtchn xen_gntdev xen_gntalloc xway; do
+for module in xen_privcmd xenfs xen_evtchn xen_gntdev xen_gntalloc xway_core xway; do
     modprobe $module
     sleep 0.2
 done
 /rig/busybox mount -t xenfs xenfs /proc/xen"""
 LINKED = "until xway peer | grep -q '^xen:.*: up'; do sleep 0.1; done"
+OWN = ("xway_core", "xway")
 MADE = BUILD / "bench/profile.so"
 SOURCE = Path(__file__).with_name("profile.c")
 Found = TypeVar("Found")
@@ -77,7 +78,8 @@ class Symbols:
 
     def __init__(self, kallsyms: str, modules: str, server_modules: str) -> None:
         self._modules = _places(modules)
-        self._xway, self._server_xway = self._modules["xway"], _places(server_modules)["xway"]
+        server = _places(server_modules)
+        self._server_own = [server[name] for name in OWN if server[name] != self._modules[name]]
         found = re.findall(r"^([0-9a-f]+) [tTwW] (\S+)(?:\s+\[(\S+)\])?$", kallsyms, re.MULTILINE)
         table = sorted((int(at, 16), f"{module}: {name}" if module else name) for at, name, module in found)
         self._at = [at for at, _ in table]
@@ -95,7 +97,9 @@ class Symbols:
             return "(programs)"
         if address in XEN:
             return "(Xen)"
-        if address in self._server_xway and address not in self._xway:
+        if any(address in place for place in self._server_own) and not any(
+            address in self._modules[name] for name in OWN
+        ):
             return "xway: (server)"
         if address in MODULES and not any(address in module for module in self._modules.values()):
             return "(other domains' modules)"

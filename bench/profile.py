@@ -20,7 +20,7 @@ from rig.paths import BUILD
 GROUPS = (
     ("the programs themselves", r"\(programs\)"),
     ("Xen", r"\(Xen\)"),
-    ("XWAY", r"xway: "),
+    ("XWAY", r"xway(_core)?: "),
     (
         "copying",
         r"rep_movs|rep_stos|memcpy|__memcpy|copy_page|_copy_(to|from)_iter|copy_user",

@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-MODULE = Path("/sys/module/xway")
+MODULES = [Path("/sys/module") / name for name in ("xway_core", "xway")]
 DEBUG = Path("/sys/kernel/debug")
 LEAKS = DEBUG / "kmemleak"
 FAILING = ["failslab", "fail_page_alloc"]
@@ -23,8 +23,8 @@ def begin() -> None:
 
 
 def leaks() -> None:
-    """Find all memory given back; the module is not loaded any more."""
-    assert not MODULE.exists()
+    """Find all memory given back; the modules are not loaded any more."""
+    assert not any(module.exists() for module in MODULES)
     for _ in range(2):
         # An object counts after five seconds without a reference.
         time.sleep(5.5)
@@ -42,17 +42,24 @@ def address_of(symbol: str) -> tuple[int, int]:
 
 
 def arm() -> None:
-    """Choose what failing() is about: the loaded module's own requests for memory, and TCP's on its behalf.
+    """Choose what failing() is about: the loaded modules' own requests for memory, and TCP's on their behalf.
+
+    There is room for one range of addresses only: from the first module to the end of the last. Here no
+    other module lies between.
 
     But not for FIN and reset: without memory TCP sends none, and the other end waits for ever, module or not.
     """
-    start = int((MODULE / "sections/.text").read_text(), 16)
+    starts = {int((module / "sections/.text").read_text(), 16): module for module in MODULES}
+    end = max(starts)
+    end += int((starts[end] / "coresize").read_text())
+    between = {line.split()[0] for line in Path("/proc/modules").read_text().splitlines()}
+    assert between == {module.name for module in MODULES}, between
     # One behind the other in tcp_output.c
     fin, reset = address_of("tcp_send_fin"), address_of("tcp_send_active_reset")
     assert fin[1] == reset[0]
     for kind in FAILING:
         for name, value in {
-            "require-start": start, "require-end": start + int((MODULE / "coresize").read_text()),
+            "require-start": min(starts), "require-end": end,
             "reject-start": fin[0], "reject-end": reset[1], "stacktrace-depth": 32, "times": -1,
             "verbose": 0, "probability": 0, "ignore-gfp-wait": "N",
         }.items():  # fmt: skip

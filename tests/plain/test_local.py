@@ -255,11 +255,11 @@ def forgetful_firewall(guest: Guest) -> Iterator[None]:
 def test_a_firewall_knows_a_connection_that_uses_the_ring(guest: Guest, forgetful_firewall: None) -> None:
     """TCP is silent meanwhile, and is needed again in the end."""
     guest.write("/tmp/talker.py", TALKER)
-    guest.run("xway off; modprobe -r xway; modprobe xway companion_ack_s=1; xway local add 127.0.0.0/8")
+    guest.run("xway off; modprobe -r xway; modprobe xway keepalive_ack_s=1; xway local add 127.0.0.0/8")
     before = traffic.counters(guest)
     guest.run("timeout 40 python3 /tmp/talker.py")
     now = traffic.moved(before, traffic.counters(guest))
-    assert now["companion_acks"] > 3 and now["tx_ring_bytes"] > 10000, now
+    assert now["keepalive_acks"] > 3 and now["tx_ring_bytes"] > 10000, now
     guest.run("xway off; modprobe -r xway")
 
 

@@ -3,7 +3,9 @@
  * Stands in for the kernel under the whole of xway: libmnl's functions that
  * reach it are these. What it does is in the environment:
  *
- *   FAKE_ABSENT=1       the module is not loaded
+ *   FAKE_ABSENT=1       no module is loaded
+ *   FAKE_NO_SOCKETS=1   only the core is
+ *   FAKE_OLD=1          the module is of the time before there was a core
  *   FAKE_CONNS=N        it holds N connections
  *   FAKE_STUCK=N        of which N never return after "off"
  *   FAKE_INODE=N        inode of the socket of the first one
@@ -22,7 +24,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FAMILY 0x1c
+#define CORE 0x1b
+#define SOCKETS 0x1c
 
 struct mnl_socket {
 	int nothing;
@@ -33,6 +36,7 @@ static struct nlmsghdr *last;
 static size_t used, taken;
 static uint32_t seq;
 static bool multi, off;
+static uint16_t family;
 static int left = -1, dumps;
 
 static int env(const char *name)
@@ -49,7 +53,7 @@ static struct nlmsghdr *reply(uint8_t cmd)
 	if (last)
 		used += MNL_ALIGN(last->nlmsg_len);
 	last = mnl_nlmsg_put_header(out + used);
-	last->nlmsg_type = FAMILY;
+	last->nlmsg_type = family;
 	last->nlmsg_seq = seq;
 	if (multi)
 		last->nlmsg_flags = NLM_F_MULTI;
@@ -113,17 +117,20 @@ static int conns(void)
 
 static void put_state(struct nlmsghdr *nlh)
 {
-	mnl_attr_put_u8(nlh, XWAY_A_ON, !off);
 	mnl_attr_put_strz(nlh, XWAY_A_VERSION, "0.7");
-	mnl_attr_put_u32(nlh, XWAY_A_CONNS, conns());
+	if (family == SOCKETS) {
+		mnl_attr_put_u8(nlh, XWAY_A_ON, !off);
+		mnl_attr_put_u32(nlh, XWAY_A_CONNS, conns());
+		/* After "off" they return one by one. */
+		if (off && left > env("FAKE_STUCK"))
+			left--;
+		return;
+	}
 	mnl_attr_put_u32(nlh, XWAY_A_CHANNELS, 1);
 	mnl_attr_put_u32(nlh, XWAY_A_PAGES, 512);
 	mnl_attr_put_u32(nlh, XWAY_A_PAGES_USED, 96);
 	mnl_attr_put_u32(nlh, XWAY_A_PAGES_MAX, 8192);
 	mnl_attr_put_u32(nlh, XWAY_A_UNREVOKED, 0);
-	/* After "off" they return one by one. */
-	if (off && left > env("FAKE_STUCK"))
-		left--;
 }
 
 static void put_counter(struct nlmsghdr *nlh, const char *name, uint64_t value)
@@ -135,13 +142,27 @@ static void put_counter(struct nlmsghdr *nlh, const char *name, uint64_t value)
 	mnl_attr_nest_end(nlh, nest);
 }
 
-static void put_stats(struct nlmsghdr *nlh)
+static void put_stats(struct nlmsghdr *nlh, bool core)
 {
 	struct nlattr *nest = mnl_attr_nest_start(nlh, XWAY_A_STATS);
 
-	put_counter(nlh, "attached", 7);
-	put_counter(nlh, "bytes_ring", 5000000000ull);
-	put_counter(nlh, "never", 0);
+	if (core) {
+		put_counter(nlh, "doorbell_posts", 11);
+	} else {
+		put_counter(nlh, "attached", 7);
+		put_counter(nlh, "bytes_ring", 5000000000ull);
+		put_counter(nlh, "never", 0);
+	}
+	mnl_attr_nest_end(nlh, nest);
+}
+
+static void put_service(struct nlmsghdr *nlh, const char *name)
+{
+	struct nlattr *nest = mnl_attr_nest_start(nlh, XWAY_A_SERVICE);
+
+	mnl_attr_put_strz(nlh, XWAY_A_NAME, name);
+	mnl_attr_put_u32(nlh, XWAY_A_CONNS, conns());
+	put_stats(nlh, false);
 	mnl_attr_nest_end(nlh, nest);
 }
 
@@ -160,10 +181,10 @@ static void put_peer(struct nlmsghdr *nlh)
 	mnl_attr_put(nlh, XWAY_A_ADDR, 16, v6);
 	mnl_attr_put_u8(nlh, XWAY_A_PREFIX, 64);
 	mnl_attr_nest_end(nlh, nest);
-	mnl_attr_put_u32(nlh, XWAY_A_CONNS, conns());
 	mnl_attr_put_u32(nlh, XWAY_A_CHANNELS, 1);
 	mnl_attr_put_u32(nlh, XWAY_A_PAGES, 512);
-	put_stats(nlh);
+	put_service(nlh, "sockets");
+	put_service(nlh, "other");
 }
 
 static void put_conn(struct nlmsghdr *nlh, int i)
@@ -210,9 +231,30 @@ static const char *check_request(const struct nlmsghdr *nlh, uint8_t cmd)
 	return NULL;
 }
 
+/* Does the family of the request have this command? */
+static bool has(uint8_t cmd)
+{
+	switch (cmd) {
+	case XWAY_CMD_GET:
+	case XWAY_CMD_GET_STATS:
+		return true;
+	case XWAY_CMD_GET_PEER:
+	case XWAY_CMD_LOCAL_ADD:
+	case XWAY_CMD_LOCAL_DEL:
+		return family == CORE;
+	default:
+		return family == SOCKETS;
+	}
+}
+
 static void take_command(const struct nlmsghdr *request, uint8_t cmd)
 {
 	const char *deny = getenv("FAKE_DENY");
+
+	if (!has(cmd)) {
+		end(-EOPNOTSUPP, NULL, request);
+		return;
+	}
 
 	if (getenv("FAKE_RANDOM")) {
 		for (int i = multi ? rand() % 4 : 1; i; i--)
@@ -234,7 +276,9 @@ static void take_command(const struct nlmsghdr *request, uint8_t cmd)
 		struct nlmsghdr *nlh = reply(cmd);
 		struct nlattr *nest;
 
-		put_stats(nlh);
+		put_stats(nlh, family == CORE);
+		if (family == CORE)
+			break;
 		nest = mnl_attr_nest_start(nlh, XWAY_A_FALLBACKS);
 		put_counter(nlh, "no-memory", 3);
 		mnl_attr_nest_end(nlh, nest);
@@ -250,6 +294,22 @@ static void take_command(const struct nlmsghdr *request, uint8_t cmd)
 			return;
 		}
 	}
+	end(0, NULL, request);
+}
+
+static void take_look_up(const struct nlmsghdr *request)
+{
+	const struct nlattr *attr;
+	bool core = false;
+
+	mnl_attr_for_each(attr, request, sizeof(struct genlmsghdr))
+		core = !strcmp(mnl_attr_get_str(attr), XWAY_CORE_GENL_NAME);
+	family = GENL_ID_CTRL;
+	if (getenv("FAKE_ABSENT") || getenv(core ? "FAKE_OLD" : "FAKE_NO_SOCKETS")) {
+		end(-ENOENT, NULL, request);
+		return;
+	}
+	mnl_attr_put_u16(reply(CTRL_CMD_NEWFAMILY), CTRL_ATTR_FAMILY_ID, core ? CORE : SOCKETS);
 	end(0, NULL, request);
 }
 
@@ -294,13 +354,9 @@ ssize_t mnl_socket_sendto(const struct mnl_socket *nl, const void *buf, size_t l
 	dumps += multi;
 	memset(out, 0, sizeof(out));
 	if (nlh->nlmsg_type == GENL_ID_CTRL) {
-		if (getenv("FAKE_ABSENT")) {
-			end(-ENOENT, NULL, nlh);
-		} else {
-			mnl_attr_put_u16(reply(CTRL_CMD_NEWFAMILY), CTRL_ATTR_FAMILY_ID, FAMILY);
-			end(0, NULL, nlh);
-		}
-	} else if (nlh->nlmsg_type == FAMILY) {
+		take_look_up(nlh);
+	} else if (nlh->nlmsg_type == CORE || nlh->nlmsg_type == SOCKETS) {
+		family = nlh->nlmsg_type;
 		take_command(nlh, genl->cmd);
 	}
 	used += MNL_ALIGN(last->nlmsg_len);

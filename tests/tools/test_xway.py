@@ -28,9 +28,24 @@ def test_not_loaded(xway):
         )
 
 
+def test_parts_loaded(xway):
+    """The core shows its peers without sockets; a module of the time before is named as such."""
+    assert "sockets are not accelerated (modprobe xway)\n" in xway(FAKE_NO_SOCKETS=1).stdout
+    state = json.loads(xway("-j", FAKE_NO_SOCKETS=1).stdout)
+    assert state["sockets"] is False and "on" not in state and len(state["peers"]) == 1
+    assert xway("peer", FAKE_NO_SOCKETS=1).returncode == 0
+    for args in [["conn"], ["on"], ["holders"]]:
+        done = xway(*args, FAKE_NO_SOCKETS=1)
+        assert (done.returncode, done.stderr) == (1, "xway: the module is not loaded (modprobe xway)\n")
+    for args in [[], ["conn"], ["peer"]]:
+        done = xway(*args, FAKE_OLD=1)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("xway: the module is older than this command")
+
+
 def test_not_loaded_really(tools, run):
     """The program as it is built, over this kernel."""
-    if os.path.exists("/sys/module/xway"):
+    if os.path.exists("/sys/module/xway_core"):
         pytest.skip("the module is loaded here")
     done = run(tools / "xway")
     assert (done.returncode, done.stderr) == (1, "xway: the module is not loaded (modprobe xway)\n")
@@ -60,6 +75,7 @@ def test_show_json(xway):
     assert peer["state"] == "up"
     assert peer["addresses"] == ["10.0.0.2", "fd00::2/64"]
     assert peer["stats"]["bytes_ring"] == 5000000000
+    assert peer["connections"] == peer["services"]["other"]["connections"] == 3
 
 
 def test_conn(xway):
@@ -81,7 +97,13 @@ def test_peer_and_stats(xway):
     assert "addresses: 10.0.0.2 fd00::2/64\n" in xway("peer").stdout
     stats = json.loads(xway("stats", "-j").stdout)
     assert stats == {
-        "stats": {"attached": 7, "bytes_ring": 5000000000, "never": 0},
+        "stats": {
+            "attached": 7,
+            "bytes_ring": 5000000000,
+            "never": 0,
+            "doorbell_posts": 11,
+            "bells_sent": 11,  # its old name
+        },
         "fallbacks": {"no-memory": 3},
     }
     assert re.search(r"^  no-memory +3$", xway("stats").stdout, re.M)
@@ -173,7 +195,12 @@ def test_off_waits(xway):
     assert done.returncode == 0
     assert "modprobe -r xway" in done.stdout
     assert 0.3 < time.monotonic() - begin < 5
-    assert json.loads(xway("off", "-j", FAKE_CONNS=1).stdout) == {"on": False, "held": 0, "holders": []}
+    assert json.loads(xway("off", "-j", FAKE_CONNS=1).stdout) == {
+        "on": False,
+        "attached": 0,
+        "held": 0,  # its old name
+        "holders": [],
+    }
 
 
 def test_off_tells_who_holds(xway):
@@ -183,7 +210,7 @@ def test_off_tells_who_holds(xway):
         done = xway("off", "--wait", "1", FAKE_CONNS=3, FAKE_STUCK=2, FAKE_INODE=inode)
         assert 0.9 < time.monotonic() - begin < 5
         assert done.returncode == 3
-        assert done.stderr == "xway: off, but 2 connections still held:\n"
+        assert done.stderr == "xway: off, but 2 connections still attached:\n"
         assert f"socket {inode}, 10.0.0.1:40000 10.0.0.1:80, peer xen:7, open\n" in done.stdout
         assert re.search(rf"process {os.getpid()} \(.+\), descriptor {held.fileno()}\n", done.stdout)
         assert "no process: it is closed" in done.stdout
@@ -191,7 +218,7 @@ def test_off_tells_who_holds(xway):
         done = xway("off", "--wait", "0", "-j", FAKE_CONNS=1, FAKE_STUCK=1, FAKE_INODE=inode)
         assert done.returncode == 3
         off = json.loads(done.stdout)
-        assert off["held"] == 1
+        assert off["attached"] == 1
         assert {"pid": os.getpid(), "fd": held.fileno()}.items() <= (
             off["holders"][0]["processes"][0].items()
         )
@@ -217,7 +244,7 @@ def test_off_shows_progress(programs):
         shown += more
     os.close(terminal)
     assert off.wait() == 3
-    assert b"waiting for 1 connection to return to TCP" in shown
+    assert b"waiting for 1 connection to fall back to TCP" in shown
 
 
 def test_holders(xway):
@@ -227,7 +254,7 @@ def test_holders(xway):
         (process,) = conns["connections"][0]["processes"]
         assert process["pid"] == os.getpid()
         assert process["command"] == Path("/proc/self/comm").read_text().strip()
-    assert xway("holders").stdout == "no connection is held\n"
+    assert xway("holders").stdout == "no connection is attached\n"
 
 
 def test_full_output(programs):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The byte ring of kernel/xway/ring.h, as it is.
+ * The byte ring of kernel/core/ring.h, as it is.
  *
  * ring_test CASE... runs cases; without arguments all of them. Exit status 0:
  * all held. The first thing that does not hold ends the program.

@@ -64,7 +64,7 @@ def scarce(ends: Ends) -> Iterator[Ends]:
     def again(*options: str) -> None:
         for guest, option in zip(guests, options, strict=True):
             traffic.unload(guest)
-            guest.run(f"modprobe xway {option}")
+            guest.run(f"modprobe xway_core {option} && modprobe xway")
         for guest in guests:
             traffic.until(lambda guest=guest: traffic.linked(guest), f"link of {guest.name}")
 

@@ -10,7 +10,7 @@ from tests.xen.test_life import same, talk
 MIB = 1 << 20
 CONNECTIONS = 60
 BURST = 700  # pages of their rings, at least, however many of them meet
-LEFT = 3 + 257 + 32  # pages beyond those in use that an arena may keep, see kernel/xway/trim.c
+LEFT = 3 + 257 + 32  # pages beyond those in use that an arena may keep, see kernel/core/reclaim.c
 
 TALKERS = 20
 

@@ -8,7 +8,7 @@ enum {
 	EXIT_OK = 0,
 	EXIT_FAILED = 1,
 	EXIT_USAGE = 2, /* the command line is not right */
-	EXIT_HELD = 3,	/* off, but connections are still held */
+	EXIT_ATTACHED = 3, /* off, but connections are still attached */
 };
 
 #define WAIT_DEFAULT 10

@@ -42,7 +42,7 @@ int cmd_conn(int argc, char **argv, const struct options *o)
 
 	if (no_arguments(argc, argv))
 		return EXIT_USAGE;
-	ipc = ipc_open();
+	ipc = ipc_open(IPC_SOCKETS);
 	if (!ipc)
 		return EXIT_FAILED;
 	conns = model_conns(ipc);

@@ -58,7 +58,7 @@ void holders_print(const json_t *holders)
 	json_array_foreach(conns, i, conn)
 		print_conn(conn);
 	if (!json_array_size(conns))
-		puts("no connection is held");
+		puts("no connection is attached");
 	if (out_int(holders, "references"))
 		printf("the kernel counts %s to the module\n",
 		       out_count(out_int(holders, "references"), "reference", text, sizeof(text)));
@@ -71,7 +71,7 @@ int cmd_holders(int argc, char **argv, const struct options *o)
 
 	if (no_arguments(argc, argv))
 		return EXIT_USAGE;
-	ipc = ipc_open();
+	ipc = ipc_open(IPC_SOCKETS);
 	if (!ipc)
 		return EXIT_FAILED;
 	holders = holders_get(ipc);

@@ -19,7 +19,7 @@
 
 struct ipc {
 	struct mnl_socket *nl;
-	uint16_t family;
+	uint16_t families[IPC_FAMILIES];
 	uint32_t seq;
 	char reason[256];
 	char buf[BUFFER];
@@ -127,19 +127,28 @@ static void take_family(const struct nlmsghdr *nlh, void *arg)
 			*family = mnl_attr_get_u16(attr);
 }
 
-static bool resolve(struct ipc *ipc)
+static bool resolve(struct ipc *ipc, enum ipc_family family)
 {
+	static const char *const names[IPC_FAMILIES] = {
+		[IPC_CORE] = XWAY_CORE_GENL_NAME,
+		[IPC_SOCKETS] = XWAY_GENL_NAME,
+	};
 	char buf[256];
 	struct nlmsghdr *nlh = begin(buf, GENL_ID_CTRL, NLM_F_ACK, CTRL_CMD_GETFAMILY);
 
-	mnl_attr_put_strz(nlh, CTRL_ATTR_FAMILY_NAME, XWAY_GENL_NAME);
-	if (transact(ipc, nlh, take_family, &ipc->family))
+	mnl_attr_put_strz(nlh, CTRL_ATTR_FAMILY_NAME, names[family]);
+	if (transact(ipc, nlh, take_family, &ipc->families[family]))
 		return false;
 	errno = ENOENT;
-	return ipc->family != 0;
+	return ipc_has(ipc, family);
 }
 
-struct ipc *ipc_try(void)
+bool ipc_has(const struct ipc *ipc, enum ipc_family family)
+{
+	return ipc->families[family] != 0;
+}
+
+struct ipc *ipc_try(enum ipc_family needed)
 {
 	struct ipc *ipc = calloc(1, sizeof(*ipc));
 	int on = 1, err;
@@ -150,8 +159,14 @@ struct ipc *ipc_try(void)
 	if (ipc->nl && !mnl_socket_bind(ipc->nl, 0, MNL_SOCKET_AUTOPID)) {
 		/* Without it there are fewer words, no more. */
 		mnl_socket_setsockopt(ipc->nl, NETLINK_EXT_ACK, &on, sizeof(on));
-		if (resolve(ipc))
+		bool core = resolve(ipc, IPC_CORE);
+		bool sockets = (core || errno == ENOENT) && resolve(ipc, IPC_SOCKETS);
+
+		if (core && (sockets || (errno == ENOENT && needed == IPC_CORE)))
 			return ipc;
+		/* Before there was a core one module had one family. */
+		if (sockets)
+			errno = EPROTONOSUPPORT;
 	}
 	err = errno;
 	ipc_close(ipc);
@@ -159,12 +174,15 @@ struct ipc *ipc_try(void)
 	return NULL;
 }
 
-struct ipc *ipc_open(void)
+struct ipc *ipc_open(enum ipc_family needed)
 {
-	struct ipc *ipc = ipc_try();
+	struct ipc *ipc = ipc_try(needed);
 
 	if (!ipc && errno == ENOENT)
 		fputs("xway: the module is not loaded (modprobe xway)\n", stderr);
+	else if (!ipc && errno == EPROTONOSUPPORT)
+		fputs("xway: the module is older than this command (modprobe -r xway; modprobe xway)\n",
+		      stderr);
 	else if (!ipc)
 		fprintf(stderr, "xway: cannot ask the kernel: %s\n", strerror(errno));
 	return ipc;
@@ -179,22 +197,22 @@ void ipc_close(struct ipc *ipc)
 	free(ipc);
 }
 
-int ipc_do(struct ipc *ipc, uint8_t cmd, ipc_put put, const void *put_arg, ipc_take take,
-	   void *take_arg)
+int ipc_do(struct ipc *ipc, enum ipc_family family, uint8_t cmd, ipc_put put, const void *put_arg,
+	   ipc_take take, void *take_arg)
 {
 	char buf[1024];
-	struct nlmsghdr *nlh = begin(buf, ipc->family, NLM_F_ACK, cmd);
+	struct nlmsghdr *nlh = begin(buf, ipc->families[family], NLM_F_ACK, cmd);
 
 	if (put)
 		put(nlh, put_arg);
 	return transact(ipc, nlh, take, take_arg);
 }
 
-int ipc_dump(struct ipc *ipc, uint8_t cmd, ipc_take take, void *take_arg)
+int ipc_dump(struct ipc *ipc, enum ipc_family family, uint8_t cmd, ipc_take take, void *take_arg)
 {
 	char buf[256];
 
-	return transact(ipc, begin(buf, ipc->family, NLM_F_DUMP, cmd), take, take_arg);
+	return transact(ipc, begin(buf, ipc->families[family], NLM_F_DUMP, cmd), take, take_arg);
 }
 
 void ipc_complain(struct ipc *ipc, const char *doing)

@@ -69,10 +69,10 @@ int cmd_local(int argc, char **argv, const struct options *o)
 		return usage_error("local: '%s' is neither 'add' nor 'del'", argv[0]);
 	if (!parse_prefix(argv[1], &prefix))
 		return usage_error("local: '%s' is no address or prefix", argv[1]);
-	ipc = ipc_open();
+	ipc = ipc_open(IPC_CORE);
 	if (!ipc)
 		return EXIT_FAILED;
-	ret = ipc_do(ipc, cmd, put_prefix, &prefix, NULL, NULL);
+	ret = ipc_do(ipc, IPC_CORE, cmd, put_prefix, &prefix, NULL, NULL);
 	if (ret) {
 		snprintf(doing, sizeof(doing), "local %s %.50s", argv[0], argv[1]);
 		ipc_complain(ipc, doing);

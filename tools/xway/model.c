@@ -197,34 +197,62 @@ static void take_row(const struct nlmsghdr *nlh, void *arg)
 	json_array_append_new(arg, row);
 }
 
+/* What one of the core's clients says of a peer; of sockets also beside the core's. */
+static void put_service(json_t *row, const struct nlattr *nest)
+{
+	json_t *service = json_object(), *name = NULL;
+	const struct nlattr *attr;
+
+	mnl_attr_for_each_nested(attr, nest) {
+		if (mnl_attr_get_type(attr) == XWAY_A_NAME && !name)
+			name = get_string(attr);
+		else
+			put_attr(service, attr);
+	}
+	if (name && !strcmp(json_string_value(name), "sockets"))
+		json_object_update(row, service);
+	if (name)
+		json_object_set(json_object_get(row, "services"), json_string_value(name), service);
+	json_decref(name);
+	json_decref(service);
+}
+
 static void take_peer(const struct nlmsghdr *nlh, void *arg)
 {
 	json_t *row = json_object();
+	const struct nlattr *attr;
 
 	/* A peer without addresses has an empty list, so that none is absent. */
 	json_object_set_new(row, "addresses", json_array());
-	take_object(nlh, row);
+	json_object_set_new(row, "services", json_object());
+	mnl_attr_for_each(attr, nlh, sizeof(struct genlmsghdr)) {
+		if (mnl_attr_get_type(attr) == XWAY_A_SERVICE)
+			put_service(row, attr);
+		else
+			put_attr(row, attr);
+	}
 	json_array_append_new(arg, row);
 }
 
-static json_t *get_object(struct ipc *ipc, uint8_t cmd, const char *doing)
+/* What the core says, and sockets if they are there; false after a complaint. */
+static bool get_both(struct ipc *ipc, uint8_t cmd, const char *doing, json_t *core, json_t *sockets)
 {
-	json_t *object = json_object();
-
-	if (!ipc_do(ipc, cmd, NULL, NULL, take_object, object))
-		return object;
+	if (!ipc_do(ipc, IPC_CORE, cmd, NULL, NULL, take_object, core) &&
+	    (!ipc_has(ipc, IPC_SOCKETS) ||
+	     !ipc_do(ipc, IPC_SOCKETS, cmd, NULL, NULL, take_object, sockets)))
+		return true;
 	ipc_complain(ipc, doing);
-	json_decref(object);
-	return NULL;
+	return false;
 }
 
-static json_t *get_rows(struct ipc *ipc, uint8_t cmd, ipc_take take, const char *doing)
+static json_t *get_rows(struct ipc *ipc, enum ipc_family family, uint8_t cmd, ipc_take take,
+			const char *doing)
 {
 	json_t *rows = json_array();
 
 	for (int i = 0; i < DUMP_TRIES; i++) {
 		json_array_clear(rows);
-		if (!ipc_dump(ipc, cmd, take, rows))
+		if (!ipc_dump(ipc, family, cmd, take, rows))
 			return rows;
 		if (errno != EINTR) {
 			ipc_complain(ipc, doing);
@@ -239,20 +267,41 @@ static json_t *get_rows(struct ipc *ipc, uint8_t cmd, ipc_take take, const char 
 
 json_t *model_state(struct ipc *ipc)
 {
-	return get_object(ipc, XWAY_CMD_GET, "cannot get the state");
+	json_t *state = json_object(), *sockets = json_object();
+	bool ok = get_both(ipc, XWAY_CMD_GET, "cannot get the state", state, sockets);
+
+	json_object_set_new(state, "sockets", json_boolean(ipc_has(ipc, IPC_SOCKETS)));
+	json_object_update(state, sockets);
+	json_decref(sockets);
+	if (ok)
+		return state;
+	json_decref(state);
+	return NULL;
 }
 
 json_t *model_peers(struct ipc *ipc)
 {
-	return get_rows(ipc, XWAY_CMD_GET_PEER, take_peer, "cannot list the peers");
+	return get_rows(ipc, IPC_CORE, XWAY_CMD_GET_PEER, take_peer, "cannot list the peers");
 }
 
 json_t *model_conns(struct ipc *ipc)
 {
-	return get_rows(ipc, XWAY_CMD_GET_CONN, take_row, "cannot list the connections");
+	return get_rows(ipc, IPC_SOCKETS, XWAY_CMD_GET_CONN, take_row,
+			"cannot list the connections");
 }
 
 json_t *model_stats(struct ipc *ipc)
 {
-	return get_object(ipc, XWAY_CMD_GET_STATS, "cannot get the counters");
+	json_t *core = json_object(), *stats = json_object(), *counters;
+	bool ok = get_both(ipc, XWAY_CMD_GET_STATS, "cannot get the counters", core, stats);
+
+	counters = json_object_get(stats, "stats");
+	if (!counters)
+		json_object_set_new(stats, "stats", counters = json_object());
+	json_object_update_missing(counters, json_object_get(core, "stats"));
+	json_decref(core);
+	if (ok)
+		return stats;
+	json_decref(stats);
+	return NULL;
 }

@@ -27,7 +27,7 @@ int cmd_peer(int argc, char **argv, const struct options *o)
 
 	if (no_arguments(argc, argv))
 		return EXIT_USAGE;
-	ipc = ipc_open();
+	ipc = ipc_open(IPC_CORE);
 	if (!ipc)
 		return EXIT_FAILED;
 	peers = model_peers(ipc);

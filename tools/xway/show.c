@@ -32,7 +32,10 @@ static void print(const json_t *state)
 	const json_t *peers = json_object_get(state, "peers");
 	char a[48], b[48], c[48];
 
+	bool sockets = json_is_true(json_object_get(state, "sockets"));
+
 	printf("xway %s: %s\n", out_str(state, "version"),
+	       !sockets ? "sockets are not accelerated (modprobe xway)" :
 	       json_is_true(json_object_get(state, "on")) ? "on" : "off");
 	printf("  %s, %s\n", out_count(out_int(state, "connections"), "connection", a, sizeof(a)),
 	       out_count(out_int(state, "channels"), "channel", b, sizeof(b)));
@@ -56,7 +59,7 @@ int cmd_show(int argc, char **argv, const struct options *o)
 
 	if (no_arguments(argc, argv))
 		return EXIT_USAGE;
-	ipc = ipc_open();
+	ipc = ipc_open(IPC_CORE);
 	if (!ipc)
 		return EXIT_FAILED;
 	state = model_state(ipc);

@@ -13,7 +13,7 @@ int cmd_version(int argc, char **argv, const struct options *o)
 	if (no_arguments(argc, argv))
 		return EXIT_USAGE;
 	/* A module that is not there is no failure here. */
-	ipc = ipc_try();
+	ipc = ipc_try(IPC_CORE);
 	if (ipc)
 		state = model_state(ipc);
 	ipc_close(ipc);

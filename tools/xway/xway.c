@@ -63,7 +63,7 @@ int cmd_help(int argc, char **argv, const struct options *o)
 	     "  -h, --help      this text\n"
 	     "  -V, --version   the version\n"
 	     "\n"
-	     "Exit status: 0 well, 1 failure, 2 usage, 3 off but connections still held.\n"
+	     "Exit status: 0 well, 1 failure, 2 usage, 3 off but connections still attached.\n"
 	     "To unload the module: xway off && modprobe -r xway");
 	return EXIT_OK;
 }
