@@ -77,9 +77,8 @@ void xway_client_unregister(const struct xway_client *client)
 }
 EXPORT_SYMBOL_GPL(xway_client_unregister);
 
-#define for_each_client(client, i, cond)				\
-	for ((i) = 0; (i) < XWAY_SERVICES; (i)++)			\
-		if (((client) = rcu_dereference_check(clients[i], cond)))
+/* @held: what keeps it from being unregistered, as said above */
+#define client_of(service, held) rcu_dereference_check(clients[service], held)
 
 void xway_client_add_link(struct link *link)
 {
@@ -87,8 +86,11 @@ void xway_client_add_link(struct link *link)
 	int i;
 
 	lockdep_assert_held(&xway_links_lock);
-	for_each_client(client, i, lockdep_is_held(&xway_links_lock))
-		client->add_link(&link->pub);
+	for (i = 0; i < XWAY_SERVICES; i++) {
+		client = client_of(i, lockdep_is_held(&xway_links_lock));
+		if (client)
+			client->add_link(&link->pub);
+	}
 }
 
 void xway_client_del_link(struct link *link)
@@ -97,22 +99,25 @@ void xway_client_del_link(struct link *link)
 	int i;
 
 	lockdep_assert_held(&xway_links_lock);
-	for_each_client(client, i, lockdep_is_held(&xway_links_lock))
-		client->del_link(&link->pub);
+	for (i = 0; i < XWAY_SERVICES; i++) {
+		client = client_of(i, lockdep_is_held(&xway_links_lock));
+		if (client)
+			client->del_link(&link->pub);
+	}
 }
 
 int xway_client_show(struct link *link, struct sk_buff *skb)
 {
 	const struct xway_client *client;
-	int i, err;
+	int i, err = 0;
 
 	lockdep_assert_held(&xway_links_lock);
-	for_each_client(client, i, lockdep_is_held(&xway_links_lock)) {
-		err = client->show ? client->show(&link->pub, skb) : 0;
-		if (err)
-			return err;
+	for (i = 0; i < XWAY_SERVICES && !err; i++) {
+		client = client_of(i, lockdep_is_held(&xway_links_lock));
+		if (client && client->show)
+			err = client->show(&link->pub, skb);
 	}
-	return 0;
+	return err;
 }
 
 /* A session has begun. */
@@ -122,8 +127,9 @@ void xway_client_up(struct link *link)
 	int i;
 
 	lockdep_assert_held(&link->pub.lock);
-	for_each_client(client, i, lockdep_is_held(&link->pub.lock)) {
-		if (link->told_up & BIT(i))
+	for (i = 0; i < XWAY_SERVICES; i++) {
+		client = client_of(i, lockdep_is_held(&link->pub.lock));
+		if (!client || (link->told_up & BIT(i)))
 			continue;
 		link->told_up |= BIT(i);
 		if (client->up)
@@ -150,8 +156,8 @@ bool xway_client_open(struct link *link, const struct xway_ctl *msg)
 
 	lockdep_assert_held(&link->pub.lock);
 	if (msg->service < XWAY_SERVICES)
-		client = rcu_dereference_protected(clients[array_index_nospec(msg->service, XWAY_SERVICES)],
-						   lockdep_is_held(&link->pub.lock));
+		client = client_of(array_index_nospec(msg->service, XWAY_SERVICES),
+				   lockdep_is_held(&link->pub.lock));
 	if (client)
 		return client->ctl(&link->pub, NULL, msg);
 	xway_ctl_put(link, &answer);
@@ -163,8 +169,11 @@ void xway_client_drain(struct link *link)
 	const struct xway_client *client;
 	int i, idx = srcu_read_lock(&clients_srcu);
 
-	for_each_client(client, i, srcu_read_lock_held(&clients_srcu))
-		client->drain(&link->pub);
+	for (i = 0; i < XWAY_SERVICES; i++) {
+		client = client_of(i, srcu_read_lock_held(&clients_srcu));
+		if (client)
+			client->drain(&link->pub);
+	}
 	srcu_read_unlock(&clients_srcu, idx);
 }
 
@@ -173,8 +182,11 @@ void xway_client_abort(struct link *link)
 	const struct xway_client *client;
 	int i, idx = srcu_read_lock(&clients_srcu);
 
-	for_each_client(client, i, srcu_read_lock_held(&clients_srcu))
-		client->abort(&link->pub);
+	for (i = 0; i < XWAY_SERVICES; i++) {
+		client = client_of(i, srcu_read_lock_held(&clients_srcu));
+		if (client)
+			client->abort(&link->pub);
+	}
 	srcu_read_unlock(&clients_srcu, idx);
 }
 
@@ -185,9 +197,11 @@ long xway_client_reclaim(long wanted)
 	int i, idx = srcu_read_lock(&clients_srcu);
 	long left = 0;
 
-	for_each_client(client, i, srcu_read_lock_held(&clients_srcu))
-		if (client->reclaim)
+	for (i = 0; i < XWAY_SERVICES; i++) {
+		client = client_of(i, srcu_read_lock_held(&clients_srcu));
+		if (client && client->reclaim)
 			left += client->reclaim(&wanted);
+	}
 	srcu_read_unlock(&clients_srcu, idx);
 	return left;
 }

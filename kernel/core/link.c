@@ -24,7 +24,7 @@
 #define CLOSED HZ
 
 LIST_HEAD(xway_links);
-DEFINE_MUTEX(xway_links_lock);
+DEFINE_MUTEX(xway_links_lock);	/* the list above, and the clients */
 struct workqueue_struct *xway_link_wq;
 EXPORT_SYMBOL_GPL(xway_link_wq);
 

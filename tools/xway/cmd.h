@@ -7,7 +7,7 @@
 enum {
 	EXIT_OK = 0,
 	EXIT_FAILED = 1,
-	EXIT_USAGE = 2, /* the command line is not right */
+	EXIT_USAGE = 2,	   /* the command line is not right */
 	EXIT_ATTACHED = 3, /* off, but connections are still attached */
 };
 

@@ -36,7 +36,8 @@ static void print(const json_t *state)
 
 	printf("xway %s: %s\n", out_str(state, "version"),
 	       !sockets ? "sockets are not accelerated (modprobe xway)" :
-	       json_is_true(json_object_get(state, "on")) ? "on" : "off");
+	       json_is_true(json_object_get(state, "on")) ? "on" :
+							    "off");
 	printf("  %s, %s\n", out_count(out_int(state, "connections"), "connection", a, sizeof(a)),
 	       out_count(out_int(state, "channels"), "channel", b, sizeof(b)));
 	printf("  memory: %s of at most %s, %s in rings\n", bytes(state, "pages", a),
