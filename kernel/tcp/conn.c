@@ -34,7 +34,7 @@
 /* So long does a full ring wait for a reader: TCP keeps more, unread, than it */
 #define STALL HZ
 
-#define CONN_HASH_BITS 12
+#define CONN_HASH_BITS 11
 
 LIST_HEAD(xway_conns);
 DEFINE_SPINLOCK(xway_conns_lock);
