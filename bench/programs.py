@@ -1,12 +1,12 @@
-"""Builds the C programs of the benchmark on the host and puts them into the guests."""
+"""Builds the C programs of the benchmark and puts them into the guests."""
 
 from pathlib import Path
 
+from rig import compiler
 from rig.guest import Guest
 from rig.host import run
-from rig.paths import BUILD, TREE
+from rig.paths import TREE
 
-FOLDER = BUILD / "bench"
 SOURCES = TREE / "bench"
 LIBRARIES = {"xbench": [], "vchan": ["-lxenvchan"], "domcpu": ["-lxenctrl"]}
 FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra"]
@@ -14,13 +14,14 @@ FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra"]
 
 def build() -> list[Path]:
     """Compile the programs that are older than their sources, and return all."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    folder = compiler.folder() / "bench"
+    folder.mkdir(parents=True, exist_ok=True)
     shared = (SOURCES / "measure.h").stat().st_mtime
     made = []
     for name, libraries in LIBRARIES.items():
-        source, program = SOURCES / f"{name}.c", FOLDER / name
+        source, program = SOURCES / f"{name}.c", folder / name
         if not program.exists() or program.stat().st_mtime <= max(shared, source.stat().st_mtime):
-            run(["gcc", *FLAGS, "-o", program, source, *libraries])
+            run([*compiler.command(), *FLAGS, "-o", program, source, *libraries])
         made.append(program)
     return made
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from rig import debugkernel, packages
+from rig import compiler, debugkernel, packages
 from rig.client import CommandFailed
 from rig.errors import EmulatorFault, RigError
 from rig.guest import Guest
@@ -99,7 +99,7 @@ def module(kernel: str, release: str, *, selftest: bool = False) -> list[Path]:
     with Step(f"building the module for {release}"):
         jobs = f"-j{os.cpu_count() or 1}"
         place = folder / "kernel" / start.relative_to(source)
-        words = ["CC=gcc-12", f"XWAY_SELFTEST={int(selftest)}", "modules"]
+        words = [f"CC={compiler.GCC}", f"XWAY_SELFTEST={int(selftest)}", "modules"]
         run(["make", jobs, "-C", headers(kernel), f"M={place}", *words])
     built = []
     # Not what an earlier build of other sources has left.
@@ -113,12 +113,12 @@ def module(kernel: str, release: str, *, selftest: bool = False) -> list[Path]:
 
 
 def programs() -> dict[str, Path]:
-    """Build tools/ and return its programs in build/tools by name; none without sources."""
+    """Build tools/ and return its programs for the domains by name; none without sources."""
     if not (TREE / "tools" / "Makefile").exists():
         return {}
     with Step("building the tools"):
-        run(["make", f"-j{os.cpu_count() or 1}", "-C", TREE / "tools"])
-    found = {name: BUILD / "tools" / name for name in ("xwayd", "xway")}
+        run(["make", f"-j{os.cpu_count() or 1}", "-C", TREE / "tools", *compiler.variables("tools")])
+    found = {name: compiler.folder() / "tools" / name for name in ("xwayd", "xway")}
     return {name: path for name, path in found.items() if path.is_file()}
 
 

@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rig import packages
+from rig import compiler, packages
 from rig.errors import RigError
 from rig.host import need_packages, run
 from rig.packages import KERNEL_SOURCE
 from rig.paths import cache, making
 from rig.progress import Step
 
-TOOLS = ("bc", "bison", "flex", "gcc", "kmod", "libc6-dev", "libelf-dev", "make", "patch", "xz-utils")
+TOOLS = ("bc", "bison", "flex", "gcc", compiler.GCC, "kmod", "libc6-dev", "libelf-dev", "make")
+TOOLS += ("patch", "xz-utils")
 HERE = Path(__file__).resolve().parent / "debug"
 COMMON = HERE / "common.config"
 
@@ -90,7 +91,8 @@ def _build(recipe: Recipe, work: Path) -> None:
     packages.unpack_kernel_source(work, *(f"--exclude=*/{pattern}" for pattern in UNUSED))
     if recipe.patch:
         run(["patch", "-s", "-p1", "-d", work, "-i", recipe.patch])
-    make = ["nice", "-n", "5", "make", "-s", "-C", os.fspath(work), f"ARCH={recipe.arch}"]
+    make = ["nice", "-n", "5", "make", "-s", "-C", os.fspath(work)]
+    make += [f"ARCH={recipe.arch}", f"CC={compiler.GCC}"]
     with tempfile.NamedTemporaryFile("w", suffix=".config") as file:
         file.write(recipe.options())
         file.flush()

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fcntl import LOCK_EX, flock
@@ -11,9 +10,6 @@ from pathlib import Path
 from rig.errors import RigError
 from rig.paths import cache
 from rig.progress import Step
-
-# apt-get update touches this, even where it finds no list changed.
-UPDATED = Path("/var/lib/apt/lists/partial")
 
 # What `rig up`, the build of the tree's own sources and the tests run on the host.
 HOST_PACKAGES = (
@@ -33,6 +29,7 @@ HOST_PACKAGES = (
     "pahole",  # modules of a kernel whose headers bring its types are built with theirs
     "pkg-config",
     "python3-pytest",
+    "xz-utils",
 )
 
 
@@ -95,14 +92,3 @@ def need_packages(packages: Sequence[str] = HOST_PACKAGES) -> None:
         except RigError:  # package lists may be absent or old
             run(["apt-get", "update"], env=env)
             run(install, env=env)
-
-
-def update_packages(older_than: float = 0.0) -> bool:
-    """Read the package lists anew if the last time was more than `older_than` seconds ago; return whether."""
-    with apt_alone():
-        # Looked at under the lock: who waited for it finds them new.
-        if UPDATED.exists() and time.time() - UPDATED.stat().st_mtime < older_than:
-            return False
-        with Step("reading the package lists anew"):
-            run(["apt-get", "update"])
-    return True

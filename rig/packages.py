@@ -1,15 +1,22 @@
-"""Debian packages: versions that the host's package sources offer, downloading and unpacking them."""
+"""Packages of Debian 12, whatever the host is: versions that are offered, downloading and unpacking them.
+
+All that goes into the rig comes from them. A host that is Debian 12 itself has its own package lists; on
+others the rig has some in the cache, from the mirror of the host's Debian.
+"""
 
 import contextlib
+import functools
 import os
+import platform
 import re
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from rig.errors import RigError
-from rig.host import run, update_packages
+from rig.host import apt_alone, run
 from rig.paths import BUILD
 from rig.paths import cache as cache_dir
 from rig.progress import Step
@@ -38,7 +45,11 @@ PROGRAMS = {"base": GUEST_PACKAGES, "compat": [*GUEST_PACKAGES, *COMPAT_PACKAGES
 # Kernel as named on the command line -> package that depends on its newest release.
 KERNEL_PACKAGES = {"6.12": "linux-image-6.12-amd64", "6.1": "linux-image-amd64"}
 HEADER_PACKAGES = {"6.12": "linux-headers-6.12-amd64", "6.1": "linux-headers-amd64"}
+RELEASE = "bookworm"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+# Where Debian's security updates are, for a host that does not say.
+SECURITY = "http://security.debian.org/debian-security"
+HOST_LISTS = Path("/var/lib/apt/lists")
 XEN_PACKAGE = "xen-hypervisor-4.17-amd64"
 KERNEL_SOURCE = "linux-source-6.12"
 
@@ -46,16 +57,108 @@ KERNEL_SOURCE = "linux-source-6.12"
 _known: dict[str, dict[str, str]] = {}
 
 
+@functools.cache
+def host_is_ours() -> bool:
+    """Tell whether the host is of the release that the rig's packages are of."""
+    with contextlib.suppress(OSError):
+        return platform.freedesktop_os_release().get("VERSION_CODENAME") == RELEASE
+    return False
+
+
+def _host_targets() -> list[tuple[str, str, str]]:
+    """Return (address, release, component) of the host's package sources that are Debian's."""
+    form = "$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)"
+    found = []
+    for entry in run(["apt-get", "indextargets", "--format", form, "Created-By: Packages"]).splitlines():
+        origin, *target = entry.split("|")
+        if origin == "Debian":
+            found.append((target[0], target[1], target[2]))
+    return list(dict.fromkeys(found))
+
+
+def sources() -> str:
+    """Return the sources of the rig's packages, in the form of sources.list.
+
+    On a host of the same release they are its own, else those of that release on the host's mirrors.
+    """
+    targets = _host_targets()
+    if not targets and os.geteuid() == 0:
+        with apt_alone():
+            run(["apt-get", "update"])
+        targets = _host_targets()
+    if not targets:
+        raise RigError("this host has no package source of Debian (/etc/apt/sources.list; apt-get update)")
+    if not host_is_ours():
+        kinds = {release.endswith("-security"): uri for uri, release, _ in reversed(targets)}
+        if False not in kinds:
+            raise RigError("this host has no package source of Debian but for security updates")
+        targets = [(kinds[False], RELEASE + part, "main") for part in ("", "-updates")]
+        targets.append((kinds.get(True, SECURITY), f"{RELEASE}-security", "main"))
+    return "".join(f"deb [signed-by={KEYRING}] {' '.join(target)}\n" for target in targets)
+
+
+def _apt_options(folder: Path, text: str) -> list[str]:
+    """Return options of apt's that have it read the sources `text` alone and keep its lists in `folder`.
+
+    What the host has installed, or prefers, does not matter then.
+    """
+    (folder / "lists/partial").mkdir(parents=True, exist_ok=True)
+    files = {"sources.list": text, "status": ""}
+    for name, content in files.items():
+        place = folder / name
+        if not place.exists() or place.read_text() != content:
+            place.write_text(content)
+    settings = {
+        "Dir::Etc::SourceList": folder / "sources.list",
+        "Dir::Etc::SourceParts": "/dev/null",
+        "Dir::Etc::Preferences": "/dev/null",
+        "Dir::Etc::PreferencesParts": "/dev/null",
+        "Dir::State": folder,
+        "Dir::State::Lists": folder / "lists",
+        "Dir::State::Status": folder / "status",
+        "Dir::Cache": folder,
+        "Acquire::Languages": "none",
+        "APT::Default-Release": "",
+        "APT::Sandbox::User": "root",
+    }
+    return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+
+
+@functools.cache
+def _options() -> list[str]:
+    """Return the options with which apt knows the rig's packages: none, if the host's own lists have them."""
+    return [] if host_is_ours() else _apt_options(cache_dir() / "apt", sources())
+
+
+def _update(older_than: float = 0.0) -> bool:
+    """Read the package lists anew if the last time was more than `older_than` seconds ago; return whether.
+
+    The host's lists are root's; as another user nothing is done about them.
+    """
+    if host_is_ours() and os.geteuid() != 0:
+        return False
+    options = _options()
+    # apt-get update touches this, even where it finds no list changed.
+    updated = (cache_dir() / "apt/lists" if options else HOST_LISTS) / "partial"
+    with apt_alone():
+        # Looked at under the lock: who waited for it finds them new.
+        if updated.exists() and time.time() - updated.stat().st_mtime < older_than:
+            return False
+        with Step("reading the package lists anew"):
+            run(["apt-get", *options, "update"])
+    return True
+
+
 def look_up(names: Iterable[str]) -> None:
     """Read the records of the packages `names`, of the versions that apt would install, in one go."""
     wanted = [name for name in names if name not in _known]
     for update in (False, True):
-        if update and wanted and os.geteuid() == 0:
-            update_packages()
+        if update and wanted:
+            _update()
         if not wanted:
             return
         done = subprocess.run(
-            ["apt-cache", "show", "--no-all-versions", *wanted],
+            ["apt-cache", *_options(), "show", "--no-all-versions", *wanted],
             capture_output=True,
             text=True,
             check=False,
@@ -66,29 +169,16 @@ def look_up(names: Iterable[str]) -> None:
                 _known.setdefault(fields["Package"], fields)
         wanted = [name for name in wanted if name not in _known]
     if wanted:
-        raise RigError(f"not in this host's package lists (apt-get update?): {' '.join(wanted)}")
+        raise RigError(f"not in the package lists of {RELEASE} (apt-get update?): {' '.join(wanted)}")
 
 
 def refresh(older_than: float = 3600.0) -> None:
-    """Read the package lists anew, as root, if the last time was more than `older_than` seconds ago.
+    """Read the package lists anew if the last time was more than `older_than` seconds ago.
 
     What is in an old list may be gone from where it is downloaded.
     """
-    if os.geteuid() == 0 and update_packages(older_than):
+    if _update(older_than):
         _known.clear()
-
-
-def sources() -> str:
-    """Return those of the host's package sources that are Debian's, in the form of sources.list."""
-    form = "$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)"
-    lines = []
-    for entry in run(["apt-get", "indextargets", "--format", form, "Created-By: Packages"]).splitlines():
-        origin, uri, release, component = entry.split("|")
-        if origin == "Debian":
-            lines.append(f"deb [signed-by={KEYRING}] {uri} {release} {component}\n")
-    if not lines:
-        raise RigError("this host has no package source of Debian (/etc/apt/sources.list; apt-get update)")
-    return "".join(dict.fromkeys(lines))
 
 
 def _record(package: str) -> dict[str, str]:
@@ -97,7 +187,7 @@ def _record(package: str) -> dict[str, str]:
 
 
 def version(package: str) -> str:
-    """Return the version of `package` that the host's sources offer."""
+    """Return the version of `package` that is offered."""
     return _record(package)["Version"]
 
 
@@ -105,6 +195,18 @@ def depends(package: str) -> list[str]:
     """Return the names of the packages that `package` depends on, first alternatives only."""
     field = _record(package).get("Depends", "")
     return [re.split(r"[ |(:]", part.strip(), maxsplit=1)[0] for part in field.split(",") if part]
+
+
+def closure(names: Iterable[str]) -> list[str]:
+    """Return the packages `names` and all that these depend on, first alternatives only."""
+    found: list[str] = []
+    wanted = list(names)
+    while wanted:
+        look_up(wanted)
+        found += wanted
+        needed = dict.fromkeys(name for package in wanted for name in depends(package))
+        wanted = [name for name in needed if name not in found]
+    return sorted(found)
 
 
 def kernel_image_package(kernel: str) -> str:
@@ -127,7 +229,7 @@ def download(package: str) -> Path:
     name = f"{package}_{version(package).replace(':', '%3a')}_*.deb"
     found = list(folder.glob(name))
     if not found:
-        options = ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []
+        options = [*_options(), "-o", "APT::Sandbox::User=root"]
         run(["apt-get", "download", "-q", *options, f"{package}={version(package)}"], cwd=folder)
         found = list(folder.glob(name))
     if not found:
@@ -148,10 +250,7 @@ def download_source(package: str) -> Path:
     if found:
         return found[-1]
     with tempfile.TemporaryDirectory() as work, Step(f"downloading the source of {source}"):
-        (Path(work) / "lists/partial").mkdir(parents=True)
-        (Path(work) / "list").write_text(sources().replace("deb [", "deb-src ["))
-        options = ["-o", f"Dir::Etc::SourceList={work}/list", "-o", "Dir::Etc::SourceParts=/dev/null"]
-        options += ["-o", f"Dir::State::Lists={work}/lists", "-o", "APT::Sandbox::User=root"]
+        options = _apt_options(Path(work), sources().replace("deb [", "deb-src ["))
         run(["apt-get", "update", "-q", *options])
         records = run(["apt-cache", *options, "showsrc", "--only-source", source])
         for offered in re.findall(r"^Version: (.*)$", records, re.MULTILINE):

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from rig import packages
+from rig import compiler, packages
 from rig.packages import KERNEL_SOURCE
 from rig.paths import cache, making
 from rig.progress import Step
@@ -47,11 +47,11 @@ def _selftests() -> Path:
 def kernel_selftest(name: str) -> Path:
     """Build one of the kernel's self-tests, such as "net/tls", and return the program."""
     folder = _selftests()
-    program = traffic.TOP / "build/tests/selftests" / Path(name).name
+    program = compiler.folder() / "tests/selftests" / Path(name).name
     program.parent.mkdir(parents=True, exist_ok=True)
     if not program.exists():
-        words = ["gcc", "-O2", "-w", f"-I{folder}", f"-I{folder}/net", "-o", program, folder / f"{name}.c"]
-        subprocess.run([*words, "-pthread", "-lcrypto"], check=True)
+        words = [*compiler.command(), "-O2", "-w", f"-I{folder}", f"-I{folder}/net", folder / f"{name}.c"]
+        subprocess.run([*words, "-o", program, "-pthread", "-lcrypto"], check=True)
     return program
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rig import compiler
 from rig.guest import Guest
 
 TOP = Path(__file__).resolve().parent.parent
@@ -18,14 +19,14 @@ PORT = 5555
 
 def build(name: str) -> Path:
     """Build a program from the sources in tests/sock whose names begin with its own, and return it."""
-    program = TOP / "build/tests" / name
+    program = compiler.folder() / "tests" / name
     program.parent.mkdir(parents=True, exist_ok=True)
     folder = TOP / "tests/sock"
     newest = max(path.stat().st_mtime for path in folder.iterdir())
     if not program.exists() or program.stat().st_mtime < newest:
         files = sorted(folder.glob(f"{name}*.c"))
         flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]
-        subprocess.run(["gcc", *flags, "-o", program, *files, "-l:liburing.a"], check=True)
+        subprocess.run([*compiler.command(), *flags, "-o", program, *files, "-l:liburing.a"], check=True)
     return program
 
 

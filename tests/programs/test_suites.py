@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from rig import packages
+from rig import compiler, packages
 from rig.paths import BUILD
 from tests import sources
 from tests.programs.way import MIB, POSTGRESQL, Way, postgresql
@@ -74,7 +74,7 @@ def test_postgresql_regress(way: Way) -> None:
     if not (made / "regress.so").exists():
         packages.unpack("postgresql-server-dev-15", made)
         include = made / "usr/include/postgresql/15/server"
-        words = ["gcc", "-O2", "-w", "-shared", "-fPIC", f"-I{include}", source / "regress.c"]
+        words = [*compiler.command(), "-O2", "-w", "-shared", "-fPIC", f"-I{include}", source / "regress.c"]
         subprocess.run([*words, "-o", made / "regress.so"], check=True)
     way.put_tree(source, "/tmp/t/regress")
     way.put(made / "regress.so", "/tmp/t/regress/regress.so")
