@@ -5,7 +5,9 @@
  * XEN_DOMINF_*) and a number that becomes the UUID. Guests get rings that are
  * never used. Paths of Xen are looked for in $FAKE_XEN.
  */
+#include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -61,6 +63,7 @@ int xc_domain_getinfolist(xc_interface *xch, uint32_t first, unsigned int max,
 	return found;
 }
 
+#if XEN_DOMCTL_INTERFACE_VERSION < 0x16 /* Xen before 4.18 */
 int xc_domain_getinfo(xc_interface *xch, uint32_t first, unsigned int max, xc_dominfo_t *out)
 {
 	xc_domaininfo_t info;
@@ -74,6 +77,15 @@ int xc_domain_getinfo(xc_interface *xch, uint32_t first, unsigned int max, xc_do
 	out->shutdown_reason = (info.flags >> XEN_DOMINF_shutdownshift) & XEN_DOMINF_shutdownmask;
 	return 1;
 }
+#else
+int xc_domain_getinfo_single(xc_interface *xch, uint32_t id, xc_domaininfo_t *out)
+{
+	if (xc_domain_getinfolist(xch, id, 1, out) && out->domain == id)
+		return 0;
+	errno = ESRCH;
+	return -1;
+}
+#endif
 
 void *xc_map_foreign_range(xc_interface *xch, uint32_t dom, int size, int prot, unsigned long mfn)
 {
@@ -172,11 +184,11 @@ int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *limit)
 	return 0;
 }
 
-/* /proc/xen/xsd_port -> xsd_port, /run/xenstored/socket -> socket, ... */
+/* /proc/xen/xsd_port -> xsd_port, /run/xenstored/socket -> socket, ..., and where oxenstored's plugins are */
 static const char *moved(const char *path, char to[256])
 {
 	if (strncmp(path, "/proc/xen/", 10) && strncmp(path, "/run/xenstored", 14) &&
-	    strncmp(path, "/var/run/xenstored", 18))
+	    strncmp(path, "/var/run/xenstored", 18) && !strstr(path, "/xenctrl_plugin/"))
 		return path;
 	snprintf(to, 256, "%s/%s", getenv("FAKE_XEN"), strrchr(path, '/') + 1);
 	return to;
@@ -206,6 +218,34 @@ int open64(const char *path, int flags, ...)
 	mode = va_arg(args, int);
 	va_end(args);
 	return REAL(open)(moved(path, to), flags, mode);
+}
+
+DIR *opendir(const char *path)
+{
+	char to[256];
+
+	return REAL(opendir)(moved(path, to));
+}
+
+int stat64(const char *path, struct stat64 *found)
+{
+	char to[256];
+
+	return REAL(stat64)(moved(path, to), found);
+}
+
+int stat(const char *path, struct stat *found)
+{
+	char to[256];
+
+	return REAL(stat)(moved(path, to), found);
+}
+
+void *dlopen(const char *path, int flags)
+{
+	char to[256];
+
+	return REAL(dlopen)(path ? moved(path, to) : NULL, flags);
 }
 
 int bind(int fd, const struct sockaddr *addr, socklen_t len)

@@ -8,6 +8,7 @@ unpacked below build/.
 
 import glob
 import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -29,8 +30,9 @@ def daemons(programs):
     if not have:
         unpacked.mkdir(exist_ok=True)
         subprocess.run(
-            "p=$(apt-cache depends xen-utils | sed -n 's/.*Depends: //p' | head -1); "
-            "apt-get -q download ${p:-xen-utils-4.17} && dpkg -x *.deb .",
+            # of the release of the libraries that it is to run with
+            "p=$(apt-cache depends libxen-dev | sed -n 's/.*Depends: libxenmisc/xen-utils-/p'); "
+            "apt-get -q download $p && dpkg -x *.deb .",
             shell=True,
             cwd=unpacked,
             stdout=subprocess.DEVNULL,
@@ -59,6 +61,8 @@ class Host:
         self.write_domains()
         (dir_ / "xsd_port").write_text("7")
         (dir_ / "xsd_kva").write_bytes(bytes(4096))
+        for plugin in pathlib.Path(daemon).parents[1].glob("ocaml/xsd_glue/xenctrl_plugin/*"):
+            (dir_ / plugin.name).symlink_to(plugin)
         (dir_ / "ox.conf").write_text(
             "".join(
                 f"{k} = {dir_}/{v}\n"
