@@ -6,7 +6,8 @@
 #                     bench-quick: less of it
 #   make check        all tests; or a part: check-unit check-tools check-debug check-stress
 #                     check-style check-plain check-xen
-#   make check-deep   random calls between guests whose kernel checks memory and locks; builds that first
+#   make check-deep   what takes longer: more kinds of guests, random calls for ten minutes, also between
+#                     guests whose kernel checks memory and locks; builds that first
 #   make compat       programs as Debian ships them, between two guests, and other people's
 #                     suites of tests; prints tables
 #   make deb          Debian packages, in build/deb
@@ -35,36 +36,53 @@ packages:
 demo: packages
 	bench/demo
 
-# One CPU is enough for each of the two in the middle. The style's check reads what they unpack.
+# Notes how long a part takes. The notes are printed as a table at the end, whatever failed.
+PART = $(PYTHON) tests/part $@
+
 check:
-	$(MAKE) -j1 check-unit check-tools
-	$(MAKE) -j2 check-debug check-stress
-	$(MAKE) -j1 check-style check-plain check-xen
+	@rm -rf build/check
+	@$(MAKE) --no-print-directory check-parts; status=$$?; $(PYTHON) tests/part; exit $$status
+
+# One CPU is enough for each of those that run two at a time. The style's check reads what check-kernel unpacks.
+check-parts:
+	$(MAKE) -j1 check-packages check-unit check-tools
+	$(MAKE) -j2 check-images check-kernel
+	$(MAKE) -j2 check-debug check-stress check-style
+	$(MAKE) -j1 check-plain check-xen
+
+check-packages:
+	$(PART) $(MAKE) packages
+
+check-images: packages
+	$(PART) rig/rig build
+
+check-kernel: packages
+	$(PART) tests/uml/run --build
 
 check-unit: packages
-	$(MAKE) -C tests/unit check
+	$(PART) $(MAKE) -C tests/unit check
 
 check-tools: packages
-	$(PYTEST) tests/tools
+	$(PART) $(PYTEST) tests/tools
 
 check-debug: packages
-	tests/uml/run
+	$(PART) tests/uml/run
 
 check-stress: packages
-	tests/uml/run --stress 600
+	$(PART) tests/uml/run --stress 180
 
 check-style:
-	tests/style/run
+	$(PART) tests/style/run
 
 check-plain: packages
-	$(PYTEST) tests/plain
-	$(PYTEST) tests/suites -k "python and socket and 6.12"
+	$(PART) $(PYTEST) -m "not deep" tests/plain "tests/suites/test_python.py::test_python[plain-6.12-socket]"
 
 check-xen: packages
-	$(PYTEST) tests/xen -m "not deep"
+	$(PART) $(PYTEST) tests/xen -m "not deep"
 
 check-deep: packages
-	XWAY_TEST_STRESS_SECONDS=$${XWAY_TEST_STRESS_SECONDS:-600} $(PYTEST) tests/xen -m deep
+	XWAY_TEST_STRESS_SECONDS=$${XWAY_TEST_STRESS_SECONDS:-600} $(PYTEST) tests/xen tests/plain -m deep
+	tests/uml/run --stress 600
 
 bench: EXTENT := --full
 bench-quick: EXTENT := --quick
