@@ -12,17 +12,21 @@ A test that failed because the emulator failed (Machine.emulator_failed) is run 
 three times in all, and named at the end.
 
 After every test the kernel log of every domain is looked through; trouble fails the test, unless a mark
-allows it: @pytest.mark.allow_log("regex"). A rig that had trouble is not used again.
+allows it: @pytest.mark.allow_log("regex"). A rig that had trouble is not used again. Of a test that failed
+the report has the end of each domain's kernel log and console, and of xwayd's log.
+
+`make check` leaves out what is marked deep: a whole test, or one kind of rig, by rig(..., deep=True).
 
 Options of pytest: `--rig KEY=VALUE[,KEY=VALUE...]` changes the default configuration, `--rig-use NAME` runs
 on a rig that `rig up` has brought up, whatever its configuration.
 """
 
+import contextlib
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -34,6 +38,7 @@ from rig.guest import Guest
 from rig.machine import Config, Machine
 
 TEST_PREFIX = "test-"
+LINES = 60  # of each log, in the report of a failure
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -71,10 +76,17 @@ def choose(metafunc: pytest.Metafunc, **defaults: Any) -> None:
             configs.insert(0, mark.kwargs)
     try:
         default = {**defaults, **parse_config(metafunc.config.getoption("--rig"))}
-        made = [Config(**{**default, **config}).checked() for config in configs or [{}]]
+        made = [_parameter({**default, **config}) for config in configs or [{}]]
     except (RigError, TypeError) as error:
         raise pytest.UsageError(f"{metafunc.definition.nodeid}: {error}") from error
-    metafunc.parametrize("machine", made, indirect=True, ids=[_id(one) for one in made])
+    metafunc.parametrize("machine", made, indirect=True)
+
+
+def _parameter(words: dict[str, Any]) -> Any:
+    """Return what stands for one kind of rig among a test's parameters."""
+    marks = [pytest.mark.deep] if words.pop("deep", False) else []
+    config = Config(**words).checked()
+    return pytest.param(config, id=_id(config), marks=marks)
 
 
 def _id(config: Config) -> str:
@@ -121,6 +133,31 @@ def run(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+def tell(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Put the end of every log into the report of a failure; to be called by pytest_runtest_makereport."""
+    rig = getattr(item, "funcargs", {}).get("machine")
+    if report.failed and isinstance(rig, Machine) and rig.folder.exists():
+        report.sections += ends(rig)
+
+
+def ends(rig: Machine) -> list[tuple[str, str]]:
+    """Return (name, last lines) of every domain's kernel log and console, and of xwayd's log."""
+    texts: dict[str, str] = {}
+    for name in rig.domains:
+        log = console = ""
+        with contextlib.suppress(RigError):
+            log = rig.log(name)
+        with contextlib.suppress(RigError):
+            console = rig.console(name)
+        texts[f"{name}: kernel log"] = log
+        texts[f"{name}: console"] = "" if console == log else console
+    if "dom0" in rig.domains and rig.alive:
+        with contextlib.suppress(RigError):
+            look = f"tail -n {LINES} /var/log/xwayd.log"
+            texts["xwayd"] = rig.dom0.run(look, check=False, connect_wait=2.0, timeout=20.0).stdout
+    return [(name, "\n".join(text.splitlines()[-LINES:])) for name, text in texts.items() if text]
 
 
 def summary(write: Callable[[str], None]) -> None:
@@ -212,6 +249,14 @@ def _around(rig: Machine, trouble: list[str]) -> list[str]:
     return told
 
 
+def _spoilt(item: pytest.Item, when: str, rig: Machine, pool: Pool, lines: list[str]) -> NoReturn:
+    """Fail because of what a kernel said, with the end of every log. The rig ends: it is not used again."""
+    for name, text in ends(rig):
+        item.add_report_section(when, name, text)
+    pool.drop(rig.config.plain)
+    pytest.fail("\n".join(lines), pytrace=False)
+
+
 @pytest.fixture(autouse=True)
 def check_kernel_logs(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test in which a kernel complained."""
@@ -222,12 +267,10 @@ def check_kernel_logs(request: pytest.FixtureRequest) -> Iterator[None]:
     pool: Pool = request.getfixturevalue("rig_pool")
     before = rig.check_logs()
     if before:
-        pool.drop(rig.config.plain)
-        pytest.fail("kernel logs had trouble before the test:\n" + "\n".join(before), pytrace=False)
+        _spoilt(request.node, "setup", rig, pool, ["kernel logs had trouble before the test:", *before])
     yield
     allowed = [re.compile(str(mark.args[0])) for mark in request.node.iter_markers("allow_log")]
     trouble = [line for line in rig.check_logs() if not any(one.search(line) for one in allowed)]
     if trouble:
-        around = _around(rig, trouble)
-        pool.drop(rig.config.plain)
-        pytest.fail("kernel logs have trouble:\n" + "\n".join(trouble + around), pytrace=False)
+        lines = ["kernel logs have trouble:", *trouble, *_around(rig, trouble)]
+        _spoilt(request.node, "teardown", rig, pool, lines)

@@ -2,7 +2,9 @@
 
 import sys
 import time
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest.terminal import TerminalReporter
@@ -30,6 +32,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
     """Let tests that the emulator spoilt run once more."""
     return fixtures.run(item, nextitem)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
+    """Have the report of a failure show the domains' logs."""
+    outcome = yield
+    fixtures.tell(item, outcome.get_result())
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
