@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Connections: their life, and the work item that is helper and cleaner of each.
+ * Connections: how they begin, fall back, park and end; and the helper.
  *
- * References on a connection: the socket (until detach), the link's channel
- * table (until the channel ends), each queued work, each call inside. The
- * connection holds its link and the module.
+ * The helper is the work item of a connection. It opens and closes the channel,
+ * and brings the connection back to TCP. The paper (XWAY, VEE 2008) calls the
+ * two parts of that work helper and cleaner.
+ *
+ * References on a connection: the socket, until it is detached; the link's
+ * table of channels, until the channel ends; each queued work; each call that
+ * is inside. The connection has references on its link and on the module.
  */
 #include <linux/jhash.h>
 #include <linux/sched/mm.h>
@@ -21,17 +25,22 @@
 #include "attach.h"
 #include "trace.h"
 
-/* I/O calls or bytes after which a connection is worth a channel */
+/* A connection is worth a channel after so many I/O calls, or so many bytes. */
 #define WORTH_OPS 4
 #define WORTH_BYTES 32768
 
-/* Jiffies after which a return that could not end is tried again, at first and at
- * most: a peer can name bytes of TCP that never come
+/*
+ * Jiffies after which a fallback that could not end is tried again, at first
+ * and at most. Tries become rare because a peer can announce TCP bytes that
+ * never come.
  */
 #define RETRY (HZ / 10)
 #define RETRY_MAX (3 * HZ)
 
-/* So long does a full ring wait for a reader: TCP keeps more, unread, than it */
+/*
+ * Jiffies after which a connection parks if its ring is full and nobody reads:
+ * TCP has room for more unread bytes than a ring.
+ */
 #define STALL HZ
 
 #define CONN_HASH_BITS 11
@@ -47,11 +56,24 @@ static atomic_t conn_count = ATOMIC_INIT(0);
 
 static void conn_work(struct work_struct *work);
 
+/**
+ * xway_conn_count() - connections that exist, on all links
+ *
+ * Context: any.
+ * Return: their number.
+ */
 u32 xway_conn_count(void)
 {
 	return atomic_read(&conn_count);
 }
 
+/**
+ * xway_conn_state_name() - the state of a connection, for XWAY_A_STATE
+ * @conn: connection
+ *
+ * Context: any.
+ * Return: a constant string.
+ */
 const char *xway_conn_state_name(const struct xway_conn *conn)
 {
 	if (test_bit(XWAY_F_DETACHED, &conn->flags))
@@ -85,9 +107,17 @@ static bool tuple_equal(const struct xway_tuple *a, const struct xway_tuple *b)
 	       !memcmp(a->daddr, b->daddr, sizeof(a->daddr));
 }
 
-/*
- * Both initial sequence numbers, which only the two ends (and the path) know,
- * key a MAC over everything else; the numbers themselves are never sent.
+/**
+ * xway_conn_mac() - proof that a message's sender is an end of a connection
+ * @conn: established connection
+ * @by_active: is the sender the active end?
+ *
+ * A MAC over addresses, ports and both nonces of the session. Its key is both
+ * initial sequence numbers and the sender's role. Only the two ends and the
+ * path know these numbers, which are never sent.
+ *
+ * Context: any.
+ * Return: the MAC, by SipHash.
  */
 u64 xway_conn_mac(const struct xway_conn *conn, bool by_active)
 {
@@ -116,10 +146,12 @@ u64 xway_conn_mac(const struct xway_conn *conn, bool by_active)
 /**
  * xway_conn_create() - the object for a socket that is being attached
  * @sk: the socket, locked
- * @link: its peer's link
+ * @link: the link to its peer
  * @active: is this the end that connects?
  *
- * Context: atomic. Takes a reference on the module, which the last put drops.
+ * Takes a reference on the module, which is dropped after the last put.
+ *
+ * Context: process or softirq, does not sleep.
  * Return: the connection with one reference, or NULL.
  */
 struct xway_conn *xway_conn_create(struct sock *sk, struct xway_link *link,
@@ -165,10 +197,13 @@ err_module:
 static void conn_free_rcu(struct rcu_head *rcu)
 {
 	kmem_cache_free(conn_cache, container_of(rcu, struct xway_conn, rcu));
-	/* rcu_barrier() at exit waits for the few instructions that follow. */
+	/* rcu_barrier() in xway_conn_exit() waits for the few instructions that
+	 * follow.
+	 */
 	module_put(THIS_MODULE);
 }
 
+/* Move the connection's bytes into the sums of the module and of its link. */
 static void conn_account(struct xway_conn *conn)
 {
 	u64 n[XWAY_LINK_COUNTERS] = { conn->tx.ring_bytes, conn->tx.tcp_bytes,
@@ -181,6 +216,12 @@ static void conn_account(struct xway_conn *conn)
 	}
 }
 
+/**
+ * xway_conn_free() - the last reference is gone
+ * @conn: connection; only xway_conn_put() calls this
+ *
+ * Context: any but hard interrupt.
+ */
 void xway_conn_free(struct xway_conn *conn)
 {
 	spin_lock_bh(&xway_conns_lock);
@@ -197,7 +238,7 @@ void xway_conn_free(struct xway_conn *conn)
 	call_rcu(&conn->rcu, conn_free_rcu);
 }
 
-/* The peer's OPEN can find it, before one that it takes the place of. */
+/* The peer's OPEN finds this connection now, before one that it will replace. */
 static void conn_enlist(struct xway_conn *conn)
 {
 	spin_lock_bh(&xway_conns_lock);
@@ -206,7 +247,13 @@ static void conn_enlist(struct xway_conn *conn)
 	spin_unlock_bh(&xway_conns_lock);
 }
 
-/* Its tuple and sequence numbers are known. */
+/**
+ * xway_conn_established() - note the tuple and the initial sequence numbers
+ * @conn: connection
+ * @sk: its socket, locked, just established
+ *
+ * Context: process or softirq.
+ */
 void xway_conn_established(struct xway_conn *conn, struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -218,11 +265,12 @@ void xway_conn_established(struct xway_conn *conn, struct sock *sk)
 }
 
 /**
- * xway_conn_renew() - an object that takes the place of one whose channel ended
- * @conn: the old one
- * @sk: its socket, locked
+ * xway_conn_renew() - make a fresh connection for a socket that stays attached
+ * @conn: the socket's connection, which has parked and has no channel any more
+ * @sk: the socket, locked
  *
- * Context: atomic. Return: as xway_conn_create().
+ * Context: process or softirq, does not sleep.
+ * Return: as xway_conn_create().
  */
 struct xway_conn *xway_conn_renew(struct xway_conn *conn, struct sock *sk)
 {
@@ -240,7 +288,12 @@ struct xway_conn *xway_conn_renew(struct xway_conn *conn, struct sock *sk)
 	return fresh;
 }
 
-/* The socket is detached: no OPEN finds it any more. */
+/**
+ * xway_conn_unlist() - OPEN does not find a detached connection any more
+ * @conn: connection
+ *
+ * Context: process or softirq.
+ */
 void xway_conn_unlist(struct xway_conn *conn)
 {
 	spin_lock_bh(&xway_conns_lock);
@@ -251,13 +304,13 @@ void xway_conn_unlist(struct xway_conn *conn)
 
 /**
  * xway_conn_find() - the connection that a peer's OPEN is about
- * @link: the link it came by
- * @t: connection, as the peer names it
+ * @link: the link by which OPEN came
+ * @t: the connection, as the peer names it
  * @mac: the peer's proof that it is an end of it
  * @why: set to XWAY_DECLINE_* if there is none
  *
- * Return: the connection, of which we are the active end, with a reference; or
- * NULL.
+ * Context: process or softirq.
+ * Return: the connection, whose active end this is, with a reference; or NULL.
  */
 struct xway_conn *xway_conn_find(struct xway_link *link,
 				 const struct xway_tuple *t, u64 mac, u32 *why)
@@ -275,7 +328,7 @@ again:
 			*why = XWAY_DECLINE_PROOF;
 			continue;
 		}
-		/* One that ends is in the chain no more. */
+		/* A connection without references has left the hash: look again. */
 		if (!refcount_inc_not_zero(&conn->ref))
 			goto again;
 		found = conn;
@@ -285,17 +338,24 @@ again:
 	return found;
 }
 
-/* Have the helper and cleaner look at the connection, and wake who sleeps. */
+/**
+ * xway_conn_queue() - have the helper look at a connection now
+ * @conn: connection, by a reference or in an RCU read-side section
+ *
+ * The helper also wakes those who sleep in calls of the socket.
+ *
+ * Context: any but hard interrupt.
+ */
 void xway_conn_queue(struct xway_conn *conn)
 {
-	/* Who polls sees it by RCU only. */
+	/* A caller in poll() has no reference, only RCU. */
 	if (!refcount_inc_not_zero(&conn->ref))
 		return;
 	if (mod_delayed_work(xway_conn_wq, &conn->work, 0))
 		xway_conn_put(conn);
 }
 
-/* Have them look later, unless somebody asks for it before. */
+/* Have the helper look after @delay jiffies, or earlier if it is queued already. */
 static void conn_queue_in(struct xway_conn *conn, unsigned long delay)
 {
 	xway_conn_get(conn);
@@ -303,7 +363,10 @@ static void conn_queue_in(struct xway_conn *conn, unsigned long delay)
 		xway_conn_put(conn);
 }
 
-/* Each time twice as late; what else has the helper look meanwhile does not count. */
+/*
+ * Try a fallback again, each time after twice as long. Looks of the helper for
+ * other reasons do not lengthen that time.
+ */
 static void conn_retry(struct xway_conn *conn)
 {
 	if (!time_before(jiffies, conn->retry_at)) {
@@ -315,6 +378,7 @@ static void conn_retry(struct xway_conn *conn)
 	conn_queue_in(conn, conn->retry_at - jiffies);
 }
 
+/* The first reason is kept and counted. */
 static void conn_reason(struct xway_conn *conn, enum xway_reason reason)
 {
 	if (conn->reason != XWAY_R_NONE || reason == XWAY_R_NONE)
@@ -325,10 +389,13 @@ static void conn_reason(struct xway_conn *conn, enum xway_reason reason)
 }
 
 /**
- * xway_conn_want() - an I/O call went by: is the connection worth a channel?
- * @conn: connection without a channel
+ * xway_conn_want() - count an I/O call: is the connection worth a channel?
+ * @conn: connection
  *
- * Short connections end before they are, and so pay nothing for channels.
+ * Only the passive end asks for a channel. A short connection ends before it is
+ * worth one, and so pays nothing for it.
+ *
+ * Context: process.
  */
 void xway_conn_want(struct xway_conn *conn)
 {
@@ -345,18 +412,19 @@ void xway_conn_want(struct xway_conn *conn)
 }
 
 /**
- * xway_conn_fallback() - bring a connection back to TCP and let its socket go
+ * xway_conn_fallback() - bring a connection back to TCP and detach its socket
  * @conn: connection; it stays valid by the caller's reference
  * @reason: why
  *
- * Context: any. The work is done by the helper and, where bytes are unread, by
- * the reader that reads the last of them.
+ * Only starts that. The helper does the work.
+ *
+ * Context: any but hard interrupt.
  */
 void xway_conn_fallback(struct xway_conn *conn, enum xway_reason reason)
 {
 	bool was = test_and_set_bit(XWAY_F_FALLBACK, &conn->flags);
 
-	/* Whatever it was for: now the socket goes, too. */
+	/* A connection that was to park now falls back for good. */
 	if (!test_and_clear_bit(XWAY_F_PARK, &conn->flags) && was)
 		return;
 	conn_reason(conn, reason);
@@ -364,17 +432,20 @@ void xway_conn_fallback(struct xway_conn *conn, enum xway_reason reason)
 }
 
 /**
- * xway_conn_park() - bring a connection back to TCP, but keep its socket
+ * xway_conn_park() - give up the ring, but keep the socket attached
  * @conn: connection; it stays valid by the caller's reference
  * @reason: why
  *
- * Context: any. Return: false if it is on its way back already.
+ * Only starts that. The helper does the work.
+ *
+ * Context: any but hard interrupt.
+ * Return: false if the connection falls back or parks already, or ends.
  */
 bool xway_conn_park(struct xway_conn *conn, enum xway_reason reason)
 {
 	unsigned long was = READ_ONCE(conn->flags);
 
-	/* One step, so that a return for good is never taken for this. */
+	/* Both bits in one step: a fallback for good must not become a park. */
 	do {
 		if (was & (BIT(XWAY_F_FALLBACK) | BIT(XWAY_F_BAD) |
 			   BIT(XWAY_F_DETACHED)))
@@ -386,7 +457,12 @@ bool xway_conn_park(struct xway_conn *conn, enum xway_reason reason)
 	return true;
 }
 
-/* The peer broke the protocol of this channel: that costs it the connection. */
+/**
+ * xway_conn_bad() - the peer broke the protocol of this channel
+ * @conn: connection, which will be reset
+ *
+ * Context: any but hard interrupt.
+ */
 void xway_conn_bad(struct xway_conn *conn)
 {
 	if (test_and_set_bit(XWAY_F_BAD, &conn->flags))
@@ -396,6 +472,12 @@ void xway_conn_bad(struct xway_conn *conn)
 	xway_conn_queue(conn);
 }
 
+/**
+ * xway_conn_fallback_all() - have the connections of all links fall back
+ * @reason: why
+ *
+ * Context: process.
+ */
 void xway_conn_fallback_all(enum xway_reason reason)
 {
 	struct xway_conn *conn;
@@ -410,8 +492,10 @@ void xway_conn_fallback_all(enum xway_reason reason)
 	rcu_read_unlock();
 }
 
-/* Wake who waits for room, and @all who sleep in our calls or poll. Softirqs are
- * off. sk_socket stays while its callback lock is held.
+/*
+ * Wake writers that wait for room; with @all also everybody who sleeps in a
+ * call or in poll(). Softirqs are off. sk_socket stays while the callback lock
+ * is held.
  */
 static void conn_wake_sk(struct sock *sk, bool all)
 {
@@ -423,7 +507,12 @@ static void conn_wake_sk(struct sock *sk, bool all)
 	read_unlock(&sk->sk_callback_lock);
 }
 
-/* Softirq: the peer rang for this channel. */
+/**
+ * xway_conn_event() - the peer has posted the channel
+ * @conn: connection
+ *
+ * Context: softirq.
+ */
 void xway_conn_event(struct xway_conn *conn)
 {
 	const struct xway_words *peer;
@@ -436,7 +525,9 @@ void xway_conn_event(struct xway_conn *conn)
 	rcu_read_lock();
 	peer = rcu_dereference(conn->chan.peer);
 	if (peer) {
-		/* Each arrival is a signal, read or not: before we look. */
+		/* Each arrival is a signal, whether the last one was read or
+		 * not: ask for the next event before looking at what came.
+		 */
 		if (sk && unlikely(sock_flag(sk, SOCK_FASYNC)))
 			xway_rx_arm_next(conn);
 		gen = READ_ONCE(peer->gen);
@@ -454,9 +545,9 @@ void xway_conn_event(struct xway_conn *conn)
 			else
 				stale = true;
 		}
-		/* What has been read meanwhile is no reason for a signal, nor to
-		 * tell io_uring and AIO, who believe what wakes them, that there
-		 * is something. Others wake to ask anew.
+		/* If the bytes have been read meanwhile, there is nothing to
+		 * signal. io_uring and AIO take data_ready() as proof that
+		 * there is something. Other sleepers wake and look.
 		 */
 		if (sk)
 			conn_wake_sk(sk, stale);
@@ -467,7 +558,12 @@ void xway_conn_event(struct xway_conn *conn)
 		xway_conn_queue(conn);
 }
 
-/* Wake whoever sleeps in our calls, so that it looks again. */
+/**
+ * xway_conn_wake() - wake everybody who sleeps in calls of the socket
+ * @conn: connection
+ *
+ * Context: process or softirq.
+ */
 void xway_conn_wake(struct xway_conn *conn)
 {
 	spin_lock_bh(&conn->lock);
@@ -477,8 +573,8 @@ void xway_conn_wake(struct xway_conn *conn)
 }
 
 /*
- * Let go of a socket that nobody has accepted yet. lock_sock() is forbidden
- * here: inet_csk_listen_stop() insists that nobody owns such a child.
+ * Detach a socket that nobody has accepted yet. lock_sock() is forbidden here:
+ * inet_csk_listen_stop() insists that nobody owns such a child.
  */
 static bool conn_detach_unaccepted(struct xway_conn *conn, struct sock *sk)
 {
@@ -494,7 +590,13 @@ static bool conn_detach_unaccepted(struct xway_conn *conn, struct sock *sk)
 	return unaccepted;
 }
 
-/* Its socket with a reference, or NULL. */
+/**
+ * xway_conn_hold_sk() - the socket of a connection, with a reference
+ * @conn: connection
+ *
+ * Context: process or softirq.
+ * Return: the socket, for sock_put(); NULL once detached.
+ */
 struct sock *xway_conn_hold_sk(struct xway_conn *conn)
 {
 	struct sock *sk;
@@ -507,7 +609,7 @@ struct sock *xway_conn_hold_sk(struct xway_conn *conn)
 	return sk;
 }
 
-/* Reset the connection, whose socket may be another connection's by now. */
+/* Reset the connection, unless the socket has a fresh connection by now. */
 static void conn_abort(struct xway_conn *conn, struct sock *sk, int err)
 {
 	if (READ_ONCE(conn->sk) == sk)
@@ -519,8 +621,9 @@ static void conn_abort(struct xway_conn *conn, struct sock *sk, int err)
 }
 
 /*
- * A user inside the kernel has read past bytes that were still to come: nothing
- * more may be read but the error. The socket is locked; the reset follows.
+ * A user inside the kernel has read past the place of bytes that were still to
+ * come. So nothing more may be read but the error. The socket is locked; the
+ * caller resets the connection.
  */
 static void conn_lost(struct xway_conn *conn, struct sock *sk)
 {
@@ -533,8 +636,8 @@ static void conn_lost(struct xway_conn *conn, struct sock *sk)
 }
 
 /*
- * Sending goes back to TCP. Once the peer sends by TCP too, the rest of its ring
- * is copied out and put into TCP's queue, and the socket goes.
+ * Switch sending to TCP. Once the peer sends by TCP, too, spill and requeue the
+ * rest of its ring, and detach the socket or park. rx.lock is held.
  */
 static void conn_do_fallback(struct xway_conn *conn, struct sock *sk)
 {
@@ -564,7 +667,9 @@ static void conn_do_fallback(struct xway_conn *conn, struct sock *sk)
 	err = xway_rx_requeue(conn, sk);
 	if (err == -EILSEQ)
 		conn_lost(conn, sk);
-	/* While OPENING the peer may still make a channel: wait for it. */
+	/* In state OPENING the peer may still make its half: wait for its
+	 * answer.
+	 */
 	state = READ_ONCE(conn->state);
 	if (!err && state != XWAY_CONN_OPEN && state != XWAY_CONN_OPENING &&
 	    !test_bit(XWAY_F_BAD, &conn->flags) &&
@@ -577,8 +682,9 @@ static void conn_do_fallback(struct xway_conn *conn, struct sock *sk)
 	}
 }
 
-/* Jiffies of TCP_USER_TIMEOUT, which TCP counts from the first probe of a closed
- * window. A ring begins anew whenever something is read.
+/*
+ * TCP_USER_TIMEOUT in jiffies. TCP counts it from the first probe of a closed
+ * window. For a ring it begins anew whenever something is read.
  */
 static unsigned long user_limit(const struct sock *sk)
 {
@@ -588,11 +694,13 @@ static unsigned long user_limit(const struct sock *sk)
 }
 
 /**
- * xway_conn_limit() - somebody begins to wait for room in the ring
+ * xway_conn_limit() - a sender begins to wait for room in the ring
  * @conn: connection, whose XWAY_F_LIMITED the caller has set
  * @sk: its socket
  *
- * Context: any. The helper sees how long, see conn_limit().
+ * The helper looks in time how long it has waited, see conn_limit().
+ *
+ * Context: any but hard interrupt.
  */
 void xway_conn_limit(struct xway_conn *conn, const struct sock *sk)
 {
@@ -603,14 +711,19 @@ void xway_conn_limit(struct xway_conn *conn, const struct sock *sk)
 		xway_conn_put(conn);
 }
 
-/* A full ring that nobody reads: TCP takes its place, and more; or time is up. */
+/*
+ * The ring may be full and nobody reads. After STALL the connection parks,
+ * because TCP has room for more. After TCP_USER_TIMEOUT it is reset.
+ */
 static void conn_limit(struct xway_conn *conn, struct sock *sk)
 {
 	unsigned long limit = user_limit(sk), waited;
 	bool stalled;
 
 	clear_bit(XWAY_F_LIMITED, &conn->flags);
-	/* Who begins to wait and still saw the bit is seen now. */
+	/* A sender that began to wait and still saw the bit set is seen below:
+	 * pairs with xway_tx_writeable().
+	 */
 	smp_mb__after_atomic();
 	lock_sock(sk);
 	stalled = conn->sk == sk && xway_tx_stalled(conn, sk, &waited);
@@ -627,7 +740,7 @@ static void conn_limit(struct xway_conn *conn, struct sock *sk)
 	}
 }
 
-/* The peer goes back to TCP: so do we, and keep the socket if it does. */
+/* The peer falls back or parks: so do we. */
 static void conn_peer_fell_back(struct xway_conn *conn, u32 flags)
 {
 	if (!(flags & XWAY_WORDS_FALLBACK))
@@ -645,7 +758,7 @@ static void conn_work(struct work_struct *work)
 {
 	struct xway_conn *conn = container_of(to_delayed_work(work),
 					      struct xway_conn, work);
-	/* This may be the connection that reclaim would write by. */
+	/* Reclaim may write to a disk or a file system by this very connection. */
 	unsigned int noio = memalloc_noio_save();
 	bool again = test_and_clear_bit(XWAY_F_RETRY, &conn->flags);
 	unsigned long flags = READ_ONCE(conn->flags);
@@ -661,7 +774,9 @@ static void conn_work(struct work_struct *work)
 		xway_conn_park(conn, XWAY_R_GROW);
 
 	closed = test_bit(XWAY_F_GOT_CLOSE, &conn->flags);
-	/* The peer's flags after it: it stored them before it said CLOSE. */
+	/* GOT_CLOSE before the peer's flags: the peer set them before it sent
+	 * CLOSE. Pairs with the release in ctl_put() at the peer.
+	 */
 	smp_rmb();
 
 	mutex_lock(&conn->rx.lock);
@@ -684,8 +799,8 @@ static void conn_work(struct work_struct *work)
 		conn_do_fallback(conn, sk);
 	}
 	if (sk && closed) {
-		/* The peer's socket is closed. Copy out what it left, so that
-		 * it can free its half however slowly we read.
+		/* The peer has sent CLOSE. Spill what it left, so that it can
+		 * free its half, however slowly the program reads.
 		 */
 		lock_sock(sk);
 		xway_tx_discard(conn);
@@ -693,7 +808,7 @@ static void conn_work(struct work_struct *work)
 		release_sock(sk);
 		xway_rx_spill(conn, true);
 		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
-		conn->rx.cut = false;	/* an orderly end: all is here */
+		conn->rx.cut = false;	/* an orderly end: no byte is missing */
 	}
 	xway_handshake_close(conn);
 	if (sk && test_bit(XWAY_F_FALLBACK, &conn->flags) &&
@@ -702,7 +817,7 @@ static void conn_work(struct work_struct *work)
 		conn_do_fallback(conn, sk);
 	if (!again || flags != READ_ONCE(conn->flags) || state != conn->state)
 		xway_conn_wake(conn);
-	/* Bytes from before the ring's are under way, or no memory. */
+	/* TCP bytes from before the ring's are under way, or memory is short. */
 	if (sk && READ_ONCE(conn->sk) == sk && conn->rx.spilled &&
 	    test_bit(XWAY_F_FALLBACK, &conn->flags) && !xway_rx_done(conn))
 		conn_retry(conn);
@@ -716,8 +831,10 @@ static void conn_work(struct work_struct *work)
 }
 
 /**
- * xway_conn_closed() - the socket is detached for good: clean up the channel
+ * xway_conn_closed() - the socket is detached: close the channel
  * @conn: connection without socket
+ *
+ * Context: process or softirq.
  */
 void xway_conn_closed(struct xway_conn *conn)
 {
@@ -727,9 +844,9 @@ void xway_conn_closed(struct xway_conn *conn)
 }
 
 /*
- * The peer answers no more. What it has published is read on from a copy; our
- * half needs no CLOSE, because the revoke_work keeps pages that are still mapped. A
- * direction that is on a ring may lose bytes there: that costs the connection.
+ * The peer answers no more. What it has published is spilled. Our half needs no
+ * CLOSE, because revoke.c keeps pages that the peer still maps. A direction
+ * that is on a ring may have lost bytes, and then the connection is reset.
  */
 static void conn_abort_link(struct xway_conn *conn)
 {
@@ -739,7 +856,7 @@ static void conn_abort_link(struct xway_conn *conn)
 	struct sock *sk;
 
 	conn_reason(conn, XWAY_R_GONE);
-	/* An ACCEPT that is being taken sees it, or is seen below. */
+	/* Either ctl_accept() sees this flag, or its ring is seen below. */
 	set_bit(XWAY_F_FALLBACK, &conn->flags);
 	mutex_lock(&conn->rx.lock);
 	mutex_lock(&link->lock);
@@ -773,13 +890,16 @@ static void conn_drain(struct xway_conn *conn)
 	struct xway_link *link = conn->chan.link;
 
 	xway_conn_fallback(conn, XWAY_R_LINK);
-	/* A closed socket's channel: make the peer copy it out. */
+	/* Also without a socket: the peer spills what it has not read of our
+	 * ring.
+	 */
 	mutex_lock(&link->lock);
 	if (conn->chan.ring_pages && conn->state != XWAY_CONN_OPENING)
 		xway_words_flag(conn, XWAY_WORDS_FALLBACK);
 	mutex_unlock(&link->lock);
 }
 
+/* Call @visit, which may sleep, for each connection of a link. */
 static void conn_each(struct xway_link *link,
 		      void (*visit)(struct xway_conn *conn))
 {
@@ -796,10 +916,12 @@ static void conn_each(struct xway_link *link,
 }
 
 /**
- * xway_conn_drain() - have every connection of a link go back to TCP
+ * xway_conn_drain() - have each connection of a link fall back
  * @link: a link that takes no new channels
  *
- * May sleep.
+ * Does not wait for that.
+ *
+ * Context: process, may sleep.
  */
 void xway_conn_drain(struct xway_link *link)
 {
@@ -807,16 +929,23 @@ void xway_conn_drain(struct xway_link *link)
 }
 
 /**
- * xway_conn_abort() - take every connection that is left off a link
+ * xway_conn_abort() - take each connection that is left off a link
  * @link: a link that takes no new channels, and whose peer answers no more
  *
- * Bytes that it still owed are lost: that costs the connection. May sleep.
+ * A connection that may have lost bytes is reset.
+ *
+ * Context: process, may sleep.
  */
 void xway_conn_abort(struct xway_link *link)
 {
 	conn_each(link, conn_abort_link);
 }
 
+/**
+ * xway_conn_init() - make what connections need
+ *
+ * Return: 0 or -ENOMEM.
+ */
 int __init xway_conn_init(void)
 {
 	conn_cache = KMEM_CACHE(xway_conn, SLAB_ACCOUNT);
@@ -831,6 +960,9 @@ int __init xway_conn_init(void)
 	return 0;
 }
 
+/**
+ * xway_conn_exit() - wait until the last connections are freed
+ */
 void xway_conn_exit(void)
 {
 	destroy_workqueue(xway_conn_wq);

@@ -15,36 +15,39 @@
 
 struct xway_tcp_link;
 
+/* The channel of a connection */
 enum xway_conn_state {
-	XWAY_CONN_TCP,		/* no channel */
-	XWAY_CONN_OPENING,	/* being made; passive side: OPEN sent, too */
-	XWAY_CONN_OPEN,		/* a channel */
-	XWAY_CONN_CLOSING,	/* CLOSE sent */
+	XWAY_CONN_TCP,		/* there is none */
+	XWAY_CONN_OPENING,	/* it is being made, or OPEN is sent */
+	XWAY_CONN_OPEN,		/* there is one */
+	XWAY_CONN_CLOSING,	/* CLOSE is sent, the peer's has not come yet */
 };
 
 /* bits of xway_conn.flags */
 enum {
 	XWAY_F_WANT_OPEN,	/* the helper shall ask for a channel */
-	XWAY_F_ASKED,		/* it was asked for once */
-	XWAY_F_FALLBACK,		/* go back to TCP and let the socket go */
-	XWAY_F_GOT_CLOSE,	/* the peer touches our half no more */
+	XWAY_F_ASKED,		/* a channel was asked for */
+	XWAY_F_FALLBACK,	/* the connection falls back to TCP */
+	XWAY_F_GOT_CLOSE,	/* the peer does not touch our half any more */
 	XWAY_F_CLOSED,		/* the socket is being closed: nobody reads */
-	XWAY_F_SHUT,		/* both its halves are: nothing more is taken */
-	XWAY_F_DETACHED,		/* the socket is detached */
+	XWAY_F_SHUT,		/* both directions are shut: bytes are refused */
+	XWAY_F_DETACHED,	/* the socket is detached */
 	XWAY_F_BAD,		/* the peer broke the protocol */
-	XWAY_F_RX_CLOSED,	/* nothing more to read from the peer's ring */
-	XWAY_F_TX_CLOSED,	/* nothing more is put into our ring */
-	XWAY_F_RETRY,		/* the helper looks again by itself */
-	XWAY_F_PARK,		/* with RETURN: the socket stays held */
+	XWAY_F_RX_CLOSED,	/* nothing more is read from the peer's ring */
+	XWAY_F_TX_CLOSED,	/* nothing more is put into the own ring */
+	XWAY_F_RETRY,		/* the helper has queued itself to try again */
+	XWAY_F_PARK,		/* with FALLBACK: the socket stays attached */
 	XWAY_F_LIMITED,		/* the helper looks how long the sender waits */
-	XWAY_F_GROW,		/* the helper looks if there is a larger ring */
+	XWAY_F_GROW,		/* the helper looks whether a larger ring fits */
 };
 
 /**
  * struct xway_tuple - the connection, as its active end names it
  * @family: AF_INET or AF_INET6; an IPv4-mapped address is AF_INET
- * @saddr: of the active end
- * @daddr: of the passive end
+ * @sport: port of the active end
+ * @dport: port of the passive end
+ * @saddr: address of the active end, IPv4 in the first word
+ * @daddr: address of the passive end
  */
 struct xway_tuple {
 	u16 family;
@@ -56,18 +59,23 @@ struct xway_tuple {
 
 /**
  * struct xway_tx - sending; under the socket's lock
- * @pages: own ring
- * @gen: last switch, see struct xway_words
+ * @pages: the own ring
+ * @size: bytes of the own ring, a power of two
+ * @gen: number of the last switch; even: to TCP, odd: to the ring
  * @prod: own index
- * @cons: the peer's index as last read
+ * @cons: the peer's index, as last read
  * @window: bytes that may be in the ring, at most @size
- * @until: index up to which short messages may be put without asking anything
- *	of this; @prod if there may be none, as on TCP
- * @full_in: the period when it was found full last, see ringsize.c
- * @empty_at: when last a reader waited for what was put
- * @progress: what changes when the peer reads, since @progress_at
- * @limited: has xway_tx_stalled() seen it wait?
- * @usable: may the ring be switched to?
+ * @until: short messages may be put up to this index without a look at anything
+ *	else here; @prod if there may be none, as on TCP
+ * @full_in: number of the period in which the ring was last found full, see
+ *	ringsize.c
+ * @empty_at: when a reader last waited for what was put, in jiffies
+ * @progress: what tx_progress() said last; it changes when the peer reads
+ * @progress_at: when @progress last changed, in jiffies
+ * @limited: xway_tx_stalled() has seen the sender wait
+ * @usable: sending may switch to the ring
+ * @ring_bytes: bytes sent by ring
+ * @tcp_bytes: bytes sent by TCP
  */
 struct xway_tx {
 	void **pages;
@@ -88,19 +96,29 @@ struct xway_tx {
 };
 
 /**
- * struct xway_rx - receiving; under @lock, which is never held while waiting
- * @pages: the peer's ring, or a private copy of it (@spilled); NULL once read
- * @charged: pages that count against what one peer may leave here
+ * struct xway_rx - receiving; under @lock, except as noted
+ * @lock: makes one step of deciding what is read next and reading it. It is
+ *	never held while waiting for bytes.
+ * @pages: the peer's ring, or a private copy of it (@spilled); NULL once that
+ *	is read
+ * @charged: pages that count against what the peer may have this domain keep
+ * @size: bytes of the peer's ring, a power of two
  * @cons: own index
- * @prod: the peer's index as last read; final once spilled
+ * @prod: the peer's index, as last read; final once spilled
  * @gen: the stretch that is being read: even TCP, odd ring
- * @seen: the peer's last switch known here
- * @mark: copies of its marks
- * @cut: its last ring stretch was ended here, without its mark
- * @requeued: where its bytes end that TCP's queue got, see xway_rx_requeued()
+ * @seen: the peer's last switch that is known here
+ * @mark: copies of the peer's marks, by parity of the generation
+ * @spilled: @pages is a private copy, or NULL if all of it is read
+ * @cut: the peer's last ring stretch was ended here, without its mark
+ * @was_requeued: bytes were requeued, up to @requeued
+ * @requeued: TCP sequence number at which requeued bytes end
+ * @notified: the peer's index at the last event; under the connection's @lock
+ * @notified_gen: the peer's last switch at the last event; as @notified
+ * @ring_bytes: bytes that came by ring
+ * @tcp_bytes: bytes that came by TCP
  */
 struct xway_rx {
-	struct mutex lock;	/* what is read next, and reading it */
+	struct mutex lock;	/* see above */
 	void **pages;
 	u32 charged;
 	u32 size;
@@ -120,28 +138,50 @@ struct xway_rx {
 };
 
 /**
- * struct xway_conn - one TCP connection to a co-resident peer, and its channel
- * @lock: guards @sk; taken in softirq
+ * struct xway_conn - one TCP connection with a peer, and its channel, if any
+ * @ref: use xway_conn_get() and xway_conn_put()
+ * @ops: calls that send or receive, until a channel is asked for
+ * @rcu: for freeing it
+ * @lock: guards @sk; taken in softirq, too
  * @sk: the socket, NULL once detached
- * @chan: its channel. Its @peer, the peer's words, is cleared when the channel ends;
- *	readers use RCU or hold @rx.lock. Own words may be used while @peer is set.
- * @tl: of the link that it is on, with a reference
+ * @tl: what sockets keep for its link, with a reference
+ * @flags: XWAY_F_*
+ * @state: of the channel; written under the link's lock
+ * @reason: why the connection is not, or not any more, on a ring
+ * @active: this is the end that called connect()
+ * @established: @tuple and @isn are set
+ * @grows: there was room for a larger ring at the last look
+ * @grown: times that it gave up its ring for a larger one, at most DOUBLINGS
+ * @postponed: times that it was told to ask later, at most POSTPONED_MAX
  * @keepalive_bytes: bytes by ring when keepalive.c last looked
- * @idle_bytes: bytes when evict.c last found a difference, at @idle_since
- * @ask_at: not before this is a channel asked for again, after @postponed times
- * @retry_at: when @work tries its return to TCP again, @retry_in after the last time
- * @grow_at: not before this is looked whether a larger ring would do, see ringsize.c
- * @grows: there was room for one when that was looked at last
- * @grown: times that it gave up its ring for one
+ * @idle_bytes: bytes when evict.c last found that some had moved
+ * @idle_since: when that was, in jiffies
+ * @ask_at: no channel is asked for or accepted before, in jiffies, if
+ *	@postponed
+ * @grow_at: no look for a larger ring before, in jiffies, see ringsize.c
+ * @retry_at: when @work tries a fallback again, in jiffies
+ * @retry_in: time between the last two tries, in jiffies
+ * @chan: its channel. Its @peer, the peer's words, is cleared when the channel
+ *	ends. Readers use RCU or hold @lock of @rx. Own words may be used
+ *	while @peer is set.
+ * @tx: sending
+ * @rx: receiving
+ * @isn: initial sequence numbers of the active and the passive end
+ * @data_ready: the socket's callback when it was attached
+ * @base_prot: TCP's own table of calls for the socket
+ * @tuple: addresses and ports
+ * @hash: in the hash of connections that OPEN can find
+ * @all: in xway_conns
+ * @work: the helper; it alone opens and closes channels
+ * @free_work: frees the own half of the channel after a grace period
  *
- * Lock order: rx.lock, socket lock, link lock, lock. The helper (@work) is the
- * only one that opens and closes channels.
+ * Lock order: @lock of @rx, the socket's lock, the link's lock, @lock.
  */
 struct xway_conn {
 	refcount_t ref;
 	u32 ops;
 	struct rcu_head rcu;
-	spinlock_t lock;	/* @sk */
+	spinlock_t lock;	/* guards @sk */
 	struct sock *sk;
 	struct xway_tcp_link *tl;
 	unsigned long flags;
@@ -175,7 +215,7 @@ struct xway_conn {
 	struct rcu_work free_work;
 };
 
-/* conn.c: life */
+/* conn.c */
 int xway_conn_init(void);
 void xway_conn_exit(void);
 struct xway_conn *xway_conn_create(struct sock *sk, struct xway_link *link,
@@ -205,30 +245,36 @@ u32 xway_conn_count(void);
 
 extern struct list_head xway_conns;
 extern spinlock_t xway_conns_lock;
-extern seqcount_spinlock_t xway_conns_seq;	/* one leaves, and its sums stay */
+extern seqcount_spinlock_t xway_conns_seq;	/* a connection is freed */
 
+/* Context: any. */
 static inline struct xway_conn *xway_conn_get(struct xway_conn *conn)
 {
 	refcount_inc(&conn->ref);
 	return conn;
 }
 
-/* Own words of its channel */
+/* The own words of its channel */
 static inline struct xway_words *xway_own(const struct xway_conn *conn)
 {
 	return conn->chan.own;
 }
 
+/* Context: any but hard interrupt. */
 static inline void xway_conn_put(struct xway_conn *conn)
 {
 	if (refcount_dec_and_test(&conn->ref))
 		xway_conn_free(conn);
 }
 
-/*
- * Stop at a connection of xway_conns, which is walked by RCU, to do what may sleep.
- * As long as it is held it stays in the list. Return: false, and still in the RCU
- * section, if it ends; else xway_conn_walk() goes on.
+/**
+ * xway_conn_stop() - stop at a connection of xway_conns, to do what may sleep
+ * @conn: connection that a walk by RCU has reached
+ *
+ * The connection stays in the list until xway_conn_walk() goes on from it.
+ *
+ * Context: RCU read-side section. It is left if the result is true.
+ * Return: false if the connection is being freed.
  */
 static inline bool xway_conn_stop(struct xway_conn *conn)
 {
@@ -238,6 +284,12 @@ static inline bool xway_conn_stop(struct xway_conn *conn)
 	return true;
 }
 
+/**
+ * xway_conn_walk() - go on with a walk of xway_conns
+ * @conn: connection for which xway_conn_stop() was true
+ *
+ * Context: process, may sleep. An RCU read-side section begins.
+ */
 static inline void xway_conn_walk(struct xway_conn *conn)
 {
 	cond_resched();
@@ -245,14 +297,14 @@ static inline void xway_conn_walk(struct xway_conn *conn)
 	xway_conn_put(conn);
 }
 
-/* Has a user inside the kernel taken the socket? It reads past our hooks. */
+/* Has a user inside the kernel taken the socket over? It reads past our calls. */
 static inline bool xway_conn_taken(const struct xway_conn *conn,
 				   const struct sock *sk)
 {
 	return READ_ONCE(sk->sk_data_ready) != conn->data_ready;
 }
 
-/* Tell a user inside the kernel that has taken the socket: TCP has bytes. */
+/* Tell a user inside the kernel that has taken the socket over: TCP has bytes. */
 static inline void xway_conn_tell_taker(const struct xway_conn *conn,
 					struct sock *sk)
 {
@@ -263,12 +315,13 @@ static inline void xway_conn_tell_taker(const struct xway_conn *conn,
 	local_bh_enable();
 }
 
-/* Helper and cleaner. A connection's work may wait for its socket's user, whose
- * page faults may never end; links have a queue of their own.
+/*
+ * For the helpers. A helper may wait for a user of its socket whose page fault
+ * never ends, so links have a workqueue of their own.
  */
 extern struct workqueue_struct *xway_conn_wq;
 
-/* rx.c: what can be read, and where */
+/* rx.c */
 #define XWAY_AGAIN_FAULT 1024	/* errno for the caller: fault in, try again */
 
 void xway_rx_update(struct xway_conn *conn);
@@ -294,7 +347,7 @@ void xway_rx_free(struct xway_conn *conn);
 int xway_rx_requeue(struct xway_conn *conn, struct sock *sk);
 bool xway_rx_requeued(const struct xway_conn *conn, const struct sock *sk);
 
-/* tx.c: where to write */
+/* tx.c */
 bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk);
 void xway_tx_to_tcp(struct xway_conn *conn, struct sock *sk);
 void xway_tx_discard(struct xway_conn *conn);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What two ends of a channel of sockets show and tell each other: its words, and
- * what their control messages have in the parts that are a client's own.
+ * What the two ends of a channel of sockets show and tell each other: its
+ * words, and the parts of control messages that are a client's own.
  */
 #ifndef _XWAY_WORDS_H
 #define _XWAY_WORDS_H
@@ -24,20 +24,23 @@ struct xway_mark {
 
 /**
  * struct xway_words - what one end of a channel shows the other
- * @prod: bytes put into the own ring
- * @cons: bytes taken from the peer's ring
- * @gen: the sender's last switch; even: to TCP, odd: to the ring
- * @mark: where it switched, by parity of the generation
- * @want_room: cons of the peer that is worth an event
- * @want_data: prod of the peer that is worth an event
- * @gen_done: last switch of the peer that the reader has passed
+ * @prod: bytes put into the own ring, modulo 2^32
+ * @cons: bytes taken from the peer's ring, modulo 2^32
+ * @gen: number of this sender's last switch; even: to TCP, odd: to the ring
+ * @mark: where the last two switches fall, by parity of @gen
+ * @pad0: fills the cache line
+ * @want_room: value of the peer's @cons at which this sender wants an event
+ * @want_data: value of the peer's @prod at which this reader wants an event
+ * @gen_done: the peer's last switch that this reader has passed
  * @flags: XWAY_WORDS_*
+ * @pad1: fills the cache line
  *
- * A sender makes generation g only when gen_done of the peer is at least g - 1
- * (g odd), so that at most two marks are in flight and neither is overwritten.
+ * A sender switches to the ring with generation g only when the peer's
+ * @gen_done is g - 1. So at most two marks are in flight, and neither is
+ * overwritten.
  *
- * The first cache line changes with each message. Whoever moves an index looks at
- * what the peer wants, which seldom changes, and is in the second.
+ * The first cache line changes with each message. The second one seldom
+ * changes: the other end reads it whenever it moves an index.
  */
 struct xway_words {
 	u32 prod;
@@ -53,10 +56,10 @@ struct xway_words {
 	u32 pad1[12];
 };
 
-#define XWAY_WORDS_OPEN		0x1	/* mapped here: the ring may be used */
-#define XWAY_WORDS_FALLBACK	0x2	/* go back to TCP, then close */
-#define XWAY_WORDS_NO_READER	0x4	/* what is sent is refused: closed, or shut */
-#define XWAY_WORDS_HOLD		0x8	/* no ring towards me for now */
+#define XWAY_WORDS_OPEN		0x1	/* your half is mapped: use your ring */
+#define XWAY_WORDS_FALLBACK	0x2	/* fall back to TCP, then send CLOSE */
+#define XWAY_WORDS_NO_READER	0x4	/* closed, or shut: bytes are refused */
+#define XWAY_WORDS_HOLD		0x8	/* do not switch to your ring for now */
 #define XWAY_WORDS_PARK		0x10	/* with FALLBACK: another channel may follow */
 
 static_assert(sizeof(struct xway_words) == XWAY_WORDS_SIZE);
@@ -64,13 +67,14 @@ static_assert(sizeof(struct xway_words) == XWAY_WORDS_SIZE);
 /**
  * union xway_sock_ctl - a control message of sockets
  * @ctl: as the core has it
+ * @envelope: what comes before @tag of @ctl
  * @family: AF_INET or AF_INET6
  * @service: as in @ctl
  * @saddr: address of the active end, IPv4 in the first word
  * @daddr: address of the passive end
  * @sport: port of the active end
  * @dport: port of the passive end
- * @mac: proof that the sender holds an end of this connection
+ * @mac: proof that the sender is an end of this connection, see xway_conn_mac()
  */
 union xway_sock_ctl {
 	struct xway_ctl ctl;
