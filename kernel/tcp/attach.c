@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The switch: notices connections and takes or gives back their sockets.
+ * Attach: notices connections with a peer, attaches their sockets and detaches
+ * them.
  *
  * A probe on the tracepoint sock:inet_sock_set_state runs with the socket
- * locked and before the new state is stored, so nobody can be inside TCP's own
- * sendmsg or recvmsg of a connection that it attaches to: at SYN_SENT who calls
- * TCP waits for the lock at most, and then we keep away; and a child that is just
- * established has no struct socket, so no user.
+ * locked and before the new state is stored. It attaches a socket only when no
+ * task can be inside TCP's own sendmsg or recvmsg of it:
  *
- * This file is the only writer of sk_prot, sock->ops and the ULP slot.
+ * - At SYN_SENT a task can at most wait for the socket's lock. refusal() sees
+ *   that.
+ * - A child that has just been established has no struct socket, so no user.
+ *
+ * Only this file writes sk_prot and the ULP slot, icsk_ulp_ops and
+ * icsk_ulp_data.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -26,6 +30,12 @@
 static bool attach_on = true;
 static struct tracepoint *set_state_tp;
 
+/**
+ * xway_attach_is_on() - are new connections attached?
+ *
+ * Context: any.
+ * Return: false after `xway off`.
+ */
 bool xway_attach_is_on(void)
 {
 	return READ_ONCE(attach_on);
@@ -34,21 +44,28 @@ bool xway_attach_is_on(void)
 static void ulp_release(struct sock *sk);
 
 /*
- * Not registered: users cannot name it, and it only marks who owns the socket.
- * No owner: every connection holds the module itself.
+ * Programs cannot ask for it by name, because it is not registered. It only
+ * marks whose socket it is. It has no owner, because each connection holds a
+ * reference on the module.
  */
 struct tcp_ulp_ops xway_ulp = {
 	.name = "xway",
 	.release = ulp_release,
 };
 
-/* The same with a reference, or NULL. Any context. */
+/**
+ * xway_attached() - the connection of a socket, with a reference
+ * @sk: a socket that is attached, or was a moment ago
+ *
+ * Context: any.
+ * Return: the connection, or NULL if the socket is not attached.
+ */
 struct xway_conn *xway_attached(const struct sock *sk)
 {
 	struct xway_conn *conn;
 
 	rcu_read_lock();
-	/* One that ends has left the slot, to another or to nobody. */
+	/* A connection without references has left the slot: read it again. */
 	do
 		conn = xway_attached_rcu(sk);
 	while (conn && !refcount_inc_not_zero(&conn->ref));
@@ -57,12 +74,15 @@ struct xway_conn *xway_attached(const struct sock *sk)
 }
 
 /**
- * xway_attached_again() - the connection in whose place another may be by now
- * @conn: a connection of the socket, with a reference, that is gone
+ * xway_attached_again() - the connection that may have replaced a detached one
+ * @conn: a detached connection of the socket, with the caller's reference
  * @sk: the socket
  *
- * Return: what the socket has now, with the reference instead of that on @conn;
- * @conn itself if it has none.
+ * A connection that has parked is replaced by a fresh one.
+ *
+ * Context: any but hard interrupt.
+ * Return: the connection that the socket has now; the caller's reference is
+ * moved to it. @conn if the socket is not attached any more.
  */
 struct xway_conn *xway_attached_again(struct xway_conn *conn,
 				    const struct sock *sk)
@@ -75,6 +95,7 @@ struct xway_conn *xway_attached_again(struct xway_conn *conn,
 	return fresh;
 }
 
+/* The remote address. Return: its family; an IPv4-mapped address is AF_INET. */
 static u16 remote(const struct sock *sk, __be32 *addr)
 {
 #if IS_ENABLED(CONFIG_IPV6)
@@ -93,7 +114,9 @@ static u16 remote(const struct sock *sk, __be32 *addr)
  * xway_attach_tuple() - name a connection as its active end does
  * @sk: its socket, locked, established
  * @active: is @sk the active end?
- * @tuple: the result
+ * @tuple: the result, the same at both ends
+ *
+ * Context: any.
  */
 void xway_attach_tuple(const struct sock *sk, bool active,
 		       struct xway_tuple *tuple)
@@ -114,7 +137,7 @@ void xway_attach_tuple(const struct sock *sk, bool active,
 	tuple->dport = active ? other : own;
 }
 
-/* Of a socket whose upper-layer slot is empty, or ours. */
+/* Why a socket whose ULP slot is empty, or ours, cannot be attached. */
 static enum xway_reason unfit(const struct sock *sk)
 {
 	if (sk->sk_user_data)
@@ -135,15 +158,18 @@ static enum xway_reason unfit(const struct sock *sk)
 
 static enum xway_reason refusal(struct sock *sk)
 {
-	/* A reader that waits for connect() to unlock would sleep in TCP's
-	 * recvmsg() while its bytes come into the ring.
+	/* A reader that waits for connect() to unlock the socket would then
+	 * sleep in TCP's recvmsg() while its bytes come by ring.
 	 */
 	if (waitqueue_active(&sk->sk_lock.wq))
 		return XWAY_R_BUSY;
 	return inet_csk(sk)->icsk_ulp_ops ? XWAY_R_BUSY : unfit(sk);
 }
 
-/* Plain stores: sock_replace_proto() would also take io_uring's zero-copy. */
+/*
+ * Attach a locked socket whose remote address is a peer's. sk_prot is stored
+ * plainly: sock_replace_proto() would switch off io_uring's zero-copy as well.
+ */
 static void attach(struct sock *sk, bool active)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
@@ -186,8 +212,9 @@ out:
 }
 
 /*
- * For TCP_INFO. Not bytes_acked: TCP judges old acknowledgements by it. No
- * connection goes back with bytes in its ring.
+ * Add the ring's bytes to those that TCP_INFO reports, but not to bytes_acked:
+ * TCP judges old ACKs by that (RFC 5961, 5.2). A connection that falls back
+ * leaves no bytes in a ring.
  */
 static void account(const struct xway_conn *conn, struct sock *sk)
 {
@@ -196,12 +223,15 @@ static void account(const struct xway_conn *conn, struct sock *sk)
 }
 
 /**
- * xway_detach() - give a socket back
+ * xway_detach() - make a socket TCP's own again
  * @conn: its connection
- * @sk: the socket, locked (by its owner or by bh_lock_sock)
+ * @sk: the socket, locked by its owner or by bh_lock_sock()
  *
- * Calls that are inside keep @conn by their own references and find out.
- * Drops the socket's reference on @conn: the caller must hold another, or RCU.
+ * Does nothing if @conn is detached already. Calls that are inside hold their
+ * own references on @conn, and see XWAY_F_DETACHED. The socket's reference on
+ * @conn is dropped, so the caller holds another one, or is in an RCU section.
+ *
+ * Context: process or softirq.
  */
 void xway_detach(struct xway_conn *conn, struct sock *sk)
 {
@@ -226,7 +256,7 @@ void xway_detach(struct xway_conn *conn, struct sock *sk)
 	xway_conn_unlist(conn);
 	trace_xway_detach(conn, xway_reason_names[conn->reason]);
 	xway_conn_closed(conn);
-	/* Who finds itself awake must find it gone. */
+	/* After XWAY_F_DETACHED is set: a task that wakes up must see it. */
 	if (!sock_flag(sk, SOCK_DEAD) && sk->sk_socket) {
 		wake_up_interruptible_all(sk_sleep(sk));
 		if (!test_bit(XWAY_F_CLOSED, &conn->flags)) {
@@ -238,7 +268,7 @@ void xway_detach(struct xway_conn *conn, struct sock *sk)
 	xway_conn_put(conn);
 }
 
-/* May a fresh connection take the place of this one? */
+/* May a fresh connection replace this one? */
 static bool renewable(const struct xway_conn *conn, struct sock *sk)
 {
 	return test_bit(XWAY_F_PARK, &conn->flags) && conn->sk == sk &&
@@ -250,7 +280,10 @@ static bool renewable(const struct xway_conn *conn, struct sock *sk)
 	       !xway_conn_taken(conn, sk) && unfit(sk) == XWAY_R_NONE;
 }
 
-/* Only the socket's lock keeps the two apart: calls inside find the old GONE. */
+/*
+ * Replace a parked connection by a fresh one, under the socket's lock. Calls
+ * that are inside see XWAY_F_DETACHED of the old one.
+ */
 static void hand_over(struct xway_conn *conn, struct xway_conn *fresh,
 		      struct sock *sk)
 {
@@ -258,7 +291,9 @@ static void hand_over(struct xway_conn *conn, struct xway_conn *fresh,
 	conn->sk = NULL;
 	spin_unlock_bh(&conn->lock);
 	account(conn, sk);
-	/* What it points to before it; the owner stays the same. */
+	/* Contents of @fresh before the pointer: pairs with xway_attached_rcu().
+	 * The slot's owner stays the same.
+	 */
 	smp_store_release((void *__force *)&inet_csk(sk)->icsk_ulp_data, fresh);
 	xway_conn_unlist(conn);
 	xway_conn_closed(conn);
@@ -267,23 +302,27 @@ static void hand_over(struct xway_conn *conn, struct xway_conn *fresh,
 }
 
 /**
- * xway_detach_or_park() - a connection is back on TCP: give its socket back
+ * xway_detach_or_park() - the channel of a connection has ended
  * @conn: its connection
  * @sk: the socket, locked by its owner
  *
- * Or keep it held, if the connection only rests: with bytes of the ring unread as
- * it is, until rx_finish() asks again, for they come on top of what TCP may keep
- * unread. As for xway_detach() the caller holds a reference on @conn.
+ * Detaches the socket if the connection falls back. If it parks, a fresh
+ * connection replaces it. While TCP's queue still has bytes that came by ring,
+ * that must wait: they are more than TCP may keep unread. rx_finish() then
+ * calls this again.
  *
- * Return: false if it only rests, and there is no memory for that: ask again.
+ * The caller holds a reference on @conn, as for xway_detach().
+ *
+ * Context: process.
+ * Return: false if there is no memory for the fresh connection: call again.
  */
 bool xway_detach_or_park(struct xway_conn *conn, struct sock *sk)
 {
 	struct xway_conn *fresh = NULL;
 	bool renew;
 
-	/* `xway off`, and a link's end, wait for this before they look who
-	 * there is.
+	/* xway_attach_set() and xway_link_down() wait for a grace period before
+	 * they look at all connections: they find the fresh one.
 	 */
 	rcu_read_lock();
 	renew = renewable(conn, sk);
@@ -301,7 +340,7 @@ bool xway_detach_or_park(struct xway_conn *conn, struct sock *sk)
 	return fresh || !renew;
 }
 
-/* The core frees a socket that is still ours: let go of it. */
+/* TCP frees a socket that is still attached. */
 static void ulp_release(struct sock *sk)
 {
 	struct xway_conn *conn = xway_attached(sk);
@@ -310,7 +349,7 @@ static void ulp_release(struct sock *sk)
 		return;
 	xway_detach(conn, sk);
 	xway_conn_put(conn);
-	/* tcp_cleanup_ulp() looks at its owner once more and then clears it. */
+	/* tcp_cleanup_ulp() reads this once more and then clears it. */
 	WRITE_ONCE(inet_csk(sk)->icsk_ulp_ops, &xway_ulp);
 }
 
@@ -323,7 +362,7 @@ static void state_changed(struct sock *sk, int old, int new)
 			attach(sk, true);
 		return;
 	}
-	/* A fast-open child in use is in TCP's own calls already. */
+	/* A child of TCP fast open that is in use may be inside TCP's own calls. */
 	if (new == TCP_ESTABLISHED && old == TCP_SYN_RECV && !sk->sk_socket &&
 	    xway_addr_any())
 		attach(sk, false);
@@ -332,7 +371,7 @@ static void state_changed(struct sock *sk, int old, int new)
 		return;
 	if (new == TCP_ESTABLISHED) {
 		xway_conn_established(conn, sk);
-	} else {	/* it failed, or the peer called connect(), too */
+	} else {	/* connect() failed, or the peer called connect(), too */
 		if (new == TCP_SYN_RECV)
 			atomic64_inc(&xway_reasons[XWAY_R_SIMULTANEOUS]);
 		xway_detach(conn, sk);
@@ -353,14 +392,18 @@ static void probe(void *data, const struct sock *sk, const int old,
 }
 
 /**
- * xway_attach_set() - new connections: take them or not
- * @on: false also returns the open ones to TCP
+ * xway_attach_set() - attach new connections, or not
+ * @on: false also has all connections fall back to TCP
+ *
+ * Does not wait until they have fallen back.
+ *
+ * Context: process, may sleep.
  */
 void xway_attach_set(bool on)
 {
 	WRITE_ONCE(attach_on, on);
 	if (!on) {
-		/* An attach that did not see this is in the list after this. */
+		/* After this, an attach() that did not see it is in the list. */
 		synchronize_rcu();
 		xway_conn_fallback_all(XWAY_R_OFF);
 	}
@@ -372,6 +415,12 @@ static void find_tp(struct tracepoint *tp, void *priv)
 		set_state_tp = tp;
 }
 
+/**
+ * xway_attach_init() - begin to attach sockets
+ *
+ * Return: 0; -EOPNOTSUPP if this kernel has no such tracepoint; or as
+ * tracepoint_probe_register().
+ */
 int __init xway_attach_init(void)
 {
 	for_each_kernel_tracepoint(find_tp, NULL);
@@ -382,6 +431,9 @@ int __init xway_attach_init(void)
 	return tracepoint_probe_register(set_state_tp, probe, NULL);
 }
 
+/**
+ * xway_attach_exit() - attach no more sockets; no probe runs after this
+ */
 void xway_attach_exit(void)
 {
 	tracepoint_probe_unregister(set_state_tp, probe, NULL);

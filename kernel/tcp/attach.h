@@ -22,11 +22,12 @@ struct xway_conn *xway_attached_again(struct xway_conn *conn,
 extern struct tcp_ulp_ops xway_ulp;
 
 /**
- * xway_attached_rcu() - the connection of a socket
- * @sk: a socket, or one that was ours a moment ago
+ * xway_attached_rcu() - the connection of a socket, without a reference
+ * @sk: a socket that is attached, or was a moment ago
  *
  * Context: RCU read-side section, in which the result stays valid; or the
- * socket's lock.
+ * socket is locked.
+ * Return: the connection, or NULL if the socket is not attached.
  */
 static inline struct xway_conn *
 xway_attached_rcu(const struct sock *sk)
@@ -35,8 +36,8 @@ xway_attached_rcu(const struct sock *sk)
 	struct xway_conn *conn =
 		READ_ONCE(*(void *__force *)&icsk->icsk_ulp_data);
 
-	/* Data before owner: a new owner's data is never taken for ours,
-	 * because the slot is emptied owner first.
+	/* Data before owner: pairs with xway_detach(), which clears the owner
+	 * first. So another owner's data is never taken for a connection.
 	 */
 	smp_rmb();
 	return READ_ONCE(icsk->icsk_ulp_ops) == &xway_ulp ? conn : NULL;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * The calls of a held socket, and what they share.
- */
+/* The calls of an attached socket, and what they share. */
 #ifndef _XWAY_CALLS_H
 #define _XWAY_CALLS_H
 
@@ -11,17 +9,23 @@
 
 struct xway_conn;
 
-/* proto.c: TCP's own tables, and ways out of ours */
+/* proto.c: TCP's own tables, and calls without a connection */
 struct proto *xway_base_of(const struct sock *sk);
 const struct proto_ops *xway_base_ops(const struct sock *sk);
 void xway_stray_enter(void);
 void xway_stray_leave(void);
 bool xway_restart(const struct msghdr *msg);
 
-/*
- * An error that a call took from the socket, though it moved bytes: TCP leaves
- * it to the next call, but does not know of the bytes that went by ring. The
- * errors named here are a call's own.
+/**
+ * xway_keep_error() - keep the socket's error for the next call
+ * @sk: the socket
+ * @err: negative errno that a call got from it
+ *
+ * A call that has moved bytes returns their number, and TCP leaves the error to
+ * the next call. But TCP does not know of bytes that went by ring, and has
+ * cleared the error. Errors of the call itself are not kept.
+ *
+ * Context: any.
  */
 static inline void xway_keep_error(struct sock *sk, int err)
 {
@@ -36,11 +40,17 @@ static inline void xway_keep_error(struct sock *sk, int err)
 	case EPIPE:
 		return;
 	}
-	if (err < 0 && err > -ERESTARTSYS)	/* those are the kernel's own */
+	if (err < 0 && err > -ERESTARTSYS)	/* others are the kernel's own */
 		WRITE_ONCE(sk->sk_err, -err);
 }
 
-/* Does it ask for the time when bytes came? */
+/**
+ * xway_rx_stamps() - does the program ask when bytes arrived?
+ * @sk: the socket
+ *
+ * Context: any.
+ * Return: true if it has set SO_TIMESTAMP or the like.
+ */
 static inline bool xway_rx_stamps(const struct sock *sk)
 {
 	return sock_flag(sk, SOCK_RCVTSTAMP) ||

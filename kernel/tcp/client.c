@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Sockets as a client of the core, and what is kept for each link.
- */
+/* Sockets as a client of the core, and what sockets keep for each link. */
 #include <linux/slab.h>
 
 #include "client.h"
@@ -26,7 +24,7 @@ static int add_link(struct xway_link *link)
 
 static void del_link(struct xway_link *link)
 {
-	/* The core calls nobody else for this link meanwhile. */
+	/* The core makes no other call for this link meanwhile. */
 	struct xway_tcp_link *tl =
 		rcu_replace_pointer(link->data[XWAY_SERVICE_SOCKETS], NULL, true);
 
@@ -38,7 +36,8 @@ static void del_link(struct xway_link *link)
  * xway_tcp_link_get() - what sockets keep for a link
  * @link: the link
  *
- * Context: any. Return: it, with a reference, or NULL if there is none.
+ * Context: any.
+ * Return: the object, with a reference, or NULL if there is none.
  */
 struct xway_tcp_link *xway_tcp_link_get(struct xway_link *link)
 {
@@ -52,7 +51,12 @@ struct xway_tcp_link *xway_tcp_link_get(struct xway_link *link)
 	return tl;
 }
 
-/* Context: any but hard interrupt */
+/**
+ * xway_tcp_link_put() - drop a reference
+ * @tl: the object
+ *
+ * Context: any but hard interrupt.
+ */
 void xway_tcp_link_put(struct xway_tcp_link *tl)
 {
 	if (!refcount_dec_and_test(&tl->ref))
@@ -79,11 +83,19 @@ const struct xway_client xway_sockets = {
 	.show = xway_netlink_show,
 };
 
+/**
+ * xway_client_init() - register with the core
+ *
+ * Return: 0, or as xway_client_register().
+ */
 int __init xway_client_init(void)
 {
 	return xway_client_register(&xway_sockets);
 }
 
+/**
+ * xway_client_exit() - leave the core, when no channel is left
+ */
 void xway_client_exit(void)
 {
 	xway_client_unregister(&xway_sockets);

@@ -10,14 +10,15 @@
 #include "stats.h"
 
 /**
- * struct xway_fill - who fills its ring, see ringsize.c
- * @period: of time, that is counted
- * @now: connections that have filled theirs in it
- * @before: those of the period before
- * @window: bytes that each may fill
+ * struct xway_fill - senders of a link that fill their rings, see ringsize.c
+ * @lock: guards the rest; @period and @window are also read without it
+ * @period: number of the period that is counted
+ * @now: connections that have filled their rings in it
+ * @before: connections that filled their rings in the period before
+ * @window: bytes that each of them may have in its ring
  */
 struct xway_fill {
-	spinlock_t lock;	/* all but reading @window */
+	spinlock_t lock;	/* guards the rest */
 	unsigned long period;
 	u32 now;
 	u32 before;
@@ -26,13 +27,14 @@ struct xway_fill {
 
 /**
  * struct xway_tcp_link - what sockets keep for a link
- * @ref: the link's @data has one, and each connection
- * @link: with a reference
- * @fill: see above
- * @rings_wanted: by connections that found no pages, see evict.c
+ * @ref: @data of the link has one, and each connection
+ * @rcu: for freeing it
+ * @link: the link, with a reference
+ * @fill: how many senders fill their rings
+ * @rings_wanted: connections that found no pages for a ring, see evict.c
  * @rings_wanted_at: when the last of them wanted one, in jiffies
- * @conns: connections that are attached, or not yet at their end
- * @base: bytes of connections that have ended
+ * @conns: connections that are attached, or detached and not freed yet
+ * @base: bytes of connections that are freed, from XWAY_N_TX_RING on
  */
 struct xway_tcp_link {
 	refcount_t ref;
