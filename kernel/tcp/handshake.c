@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Channels: how the helper opens them and the cleaner closes them.
+ * Handshake: how two ends agree on a channel, and how they close it.
  *
- * A channel is opened by the passive end, whose peer is then established for
- * certain: OPEN, ACCEPT. Each end may use the other's ring once the other has
- * said XWAY_WORDS_OPEN in its words. A channel ends when each end has sent
- * CLOSE, which promises not to touch the other's half again (the flag of the
- * paper's Figure 11), and has received the other's.
+ * The passive end sends OPEN, because only then is the active end established
+ * for certain. The active end answers ACCEPT or DECLINE. Each end may use its
+ * own ring once the other has set XWAY_WORDS_OPEN.
+ *
+ * Each end sends CLOSE: a promise not to touch the other's half again, as the
+ * flag in Figure 11 of the paper (XWAY, VEE 2008). It frees its own half when
+ * it has received the other's CLOSE.
  */
 #include <linux/nospec.h>
 #include <linux/slab.h>
@@ -31,15 +33,15 @@ static int half_try(struct xway_conn *conn, u32 pages)
 		kfree(ring);
 		return err;
 	}
-	/* The core has it now; half_free() takes that back. */
+	/* The core's reference, until half_free(). */
 	xway_conn_get(conn);
 	conn->tx.pages = ring;
 	return 0;
 }
 
 /*
- * Make our half: words, and a ring of at most so many pages. Called with the link's
- * lock held.
+ * Make our half: words, and a ring of at most @most pages. The link's lock is
+ * held.
  */
 static int half_make(struct xway_conn *conn, u32 most)
 {
@@ -48,7 +50,7 @@ static int half_make(struct xway_conn *conn, u32 most)
 	int err;
 
 	lockdep_assert_held(&link->lock);
-	kfree(conn->tx.pages);	/* of a channel that was declined */
+	kfree(conn->tx.pages);	/* left by a channel that was declined */
 	conn->tx.pages = NULL;
 	for (pages = min(xway_ringsize_next(link), most); pages > least; pages /= 2)
 		if (xway_link_roomy(link, pages, xway_ringsize_keep(pages)) &&
@@ -67,14 +69,14 @@ static int half_make(struct xway_conn *conn, u32 most)
 	return 0;
 }
 
-/* Free our half. The peer has promised not to touch it, or has ended. */
+/* Free our half. The peer has promised not to touch it, or answers no more. */
 static void half_free(struct xway_conn *conn)
 {
 	xway_chan_destroy(&conn->chan);
 	xway_conn_put(conn);
 }
 
-/* Map the peer's half, which a valid message describes. */
+/* Map the peer's half. xway_chan_described() has checked @msg. */
 static int half_map(struct xway_conn *conn, const struct xway_ctl *msg)
 {
 	void **ring;
@@ -88,7 +90,7 @@ static int half_map(struct xway_conn *conn, const struct xway_ctl *msg)
 		goto err_charge;
 	conn->rx.pages = ring;
 	conn->rx.size = msg->ring_pages * PAGE_SIZE;
-	/* What it reads by is there before the peer's words are. */
+	/* Reading needs what is set above: xway_chan_map() sets chan.peer last. */
 	err = xway_chan_map(&conn->chan, msg, ring);
 	if (!err)
 		return 0;
@@ -111,12 +113,14 @@ static void describe(struct xway_conn *conn, union xway_sock_ctl *msg)
 }
 
 /**
- * xway_words_flag() - tell the peer a state of this side
- * @conn: connection with a channel; the caller sees @peer by RCU or holds the
- *	link's mutex
- * @flag: XWAY_CHAN_*
+ * xway_words_flag() - set flags in the own words and tell the peer
+ * @conn: connection with a channel; the caller sees @peer of it by RCU or holds
+ *	the link's lock
+ * @flag: XWAY_WORDS_*, one or more
  *
- * A full barrier separates the flag from what the caller looks at next.
+ * A full barrier separates the flags from what the caller looks at next.
+ *
+ * Context: any but hard interrupt.
  */
 void xway_words_flag(struct xway_conn *conn, u32 flag)
 {
@@ -126,21 +130,26 @@ void xway_words_flag(struct xway_conn *conn, u32 flag)
 	was = xway_own(conn)->flags;
 	WRITE_ONCE(xway_own(conn)->flags, was | flag);
 	spin_unlock_bh(&conn->lock);
-	/* The flag before what is looked at: for xway_chan_bell() below that is
-	 * whether the last post was taken, pairs with doorbell_run() at the peer;
-	 * for who sets NO_READER it is prod, pairs with xway_tx_publish().
+	/* The flags before what is looked at next:
+	 * - by xway_chan_bell() below, whether the last post was taken: pairs with
+	 *   doorbell_run() at the peer;
+	 * - by rx_leave(), the peer's prod: pairs with xway_tx_publish() there;
+	 * - by conn_do_fallback(), the peer's gen: pairs with xway_tx_to_ring() there.
 	 */
 	virt_mb();
 	if (!(was & flag))
 		xway_chan_bell(&conn->chan);
 }
 
-/* The ring may be used now. A socket that ended meanwhile has no reader. */
+/*
+ * Let the peer use its ring. If the socket has ended meanwhile, there is no
+ * reader.
+ */
 static void flag_open(struct xway_conn *conn)
 {
 	u32 flags = XWAY_WORDS_OPEN;
 
-	/* conn->chan.peer before it: pairs with rx_leave() */
+	/* chan.peer before the flags: pairs with rx_refuse() */
 	smp_mb();
 	if (READ_ONCE(conn->flags) &
 	    (BIT(XWAY_F_CLOSED) | BIT(XWAY_F_SHUT) | BIT(XWAY_F_DETACHED)))
@@ -149,9 +158,11 @@ static void flag_open(struct xway_conn *conn)
 }
 
 /*
- * Making a channel sleeps. From here on a return waits for its end before the
- * socket is detached: whoever sets RETURN or GONE and then looks at the state
- * sees it, or is seen here. Return: false if it is too late for a channel.
+ * Begin to make a channel, which sleeps. From here on a fallback waits for the
+ * channel's end before it detaches the socket: whoever sets XWAY_F_FALLBACK or
+ * XWAY_F_DETACHED and then looks at the state sees it, or the flag is seen
+ * here.
+ * Return: false if it is too late for a channel.
  */
 static bool begin(struct xway_conn *conn)
 {
@@ -162,7 +173,9 @@ static bool begin(struct xway_conn *conn)
 		xway_conn_fallback(conn, XWAY_R_KERNEL);
 	spin_unlock_bh(&conn->lock);
 	WRITE_ONCE(conn->state, XWAY_CONN_OPENING);
-	/* Pairs with the atomic set_bit() of whoever returns or detaches */
+	/* Pairs with the atomic bit operations of xway_conn_fallback(),
+	 * xway_conn_park() and xway_conn_closed()
+	 */
 	smp_mb();
 	if (!(READ_ONCE(conn->flags) & (BIT(XWAY_F_FALLBACK) | BIT(XWAY_F_DETACHED) |
 					BIT(XWAY_F_BAD))))
@@ -172,7 +185,7 @@ static bool begin(struct xway_conn *conn)
 	return false;
 }
 
-/* There will be none, or not now: a return that waited goes on. */
+/* There is no channel, or not now. A fallback that has waited for it goes on. */
 static void give_up(struct xway_conn *conn, int err)
 {
 	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
@@ -181,7 +194,12 @@ static void give_up(struct xway_conn *conn, int err)
 	xway_conn_queue(conn);
 }
 
-/* Helper, passive end: ask for a channel. */
+/**
+ * xway_handshake_open() - ask the peer for a channel
+ * @conn: connection whose passive end this is
+ *
+ * Context: the helper; may sleep.
+ */
 void xway_handshake_open(struct xway_conn *conn)
 {
 	struct xway_link *link = conn->chan.link;
@@ -213,7 +231,7 @@ static void ctl_reply(struct xway_link *link, u32 type, u32 chan, u32 arg)
 	xway_ctl_send(&xway_sockets, link, &msg);
 }
 
-/* Has the peer given up the channel, and this side not followed yet? */
+/* Is the channel ending in a way that lets another one follow? */
 static bool resting(struct xway_conn *conn)
 {
 	const struct xway_words *peer;
@@ -247,7 +265,7 @@ static void ctl_open(struct xway_link *link, const union xway_sock_ctl *msg)
 	conn = xway_conn_find(link, &t, msg->mac, &why);
 	if (!conn)
 		goto decline;
-	/* One channel at a time, and not too often. */
+	/* One channel at a time */
 	if (test_bit(XWAY_F_ASKED, &conn->flags)) {
 		why = resting(conn) ? XWAY_DECLINE_LATER : XWAY_DECLINE_OFF;
 		goto put;
@@ -259,7 +277,7 @@ static void ctl_open(struct xway_link *link, const union xway_sock_ctl *msg)
 	set_bit(XWAY_F_ASKED, &conn->flags);
 	if (!begin(conn))
 		goto put;
-	/* No larger than the peer's, which is what it has room for. */
+	/* No larger than the peer's ring, which is what the peer has room for. */
 	err = xway_chan_described(&msg->ctl) ?
 		      half_make(conn, msg->ctl.ring_pages) : -EPROTO;
 	if (!err) {
@@ -279,7 +297,7 @@ static void ctl_open(struct xway_link *link, const union xway_sock_ctl *msg)
 	xway_count(CHANNELS);
 	describe(conn, &answer);
 	xway_ctl_send(&xway_sockets, link, &answer.ctl);
-	/* A return asked for meanwhile must see the channel. */
+	/* A fallback that was asked for meanwhile must see the channel. */
 	if (test_bit(XWAY_F_FALLBACK, &conn->flags) ||
 	    test_bit(XWAY_F_DETACHED, &conn->flags))
 		xway_conn_queue(conn);
@@ -292,7 +310,10 @@ decline:
 	ctl_reply(link, XWAY_CTL_DECLINE, msg->ctl.from, why);
 }
 
-/* The peer may show more than we may map and keep: both give it up, for a while. */
+/*
+ * The peer's ring is more than this end may map and keep: both ends park for a
+ * while.
+ */
 static void accept_later(struct xway_conn *conn)
 {
 	if (xway_conn_park(conn, XWAY_R_LIMIT))
@@ -310,8 +331,9 @@ static void ctl_accept(struct xway_conn *conn, const union xway_sock_ctl *msg)
 		xway_conn_bad(conn);
 		return;
 	}
-	/* Who sets these flags may have seen that there is no ring to read, and
-	 * now lets go of our half. Without our OPEN the peer does not use its.
+	/* Whoever set one of these may have seen that there is no ring to read,
+	 * and lets our half be closed. The peer does not use its ring without
+	 * our XWAY_WORDS_OPEN.
 	 */
 	if (READ_ONCE(conn->flags) & (BIT(XWAY_F_FALLBACK) | BIT(XWAY_F_DETACHED) |
 				      BIT(XWAY_F_BAD)))
@@ -325,7 +347,7 @@ static void ctl_accept(struct xway_conn *conn, const union xway_sock_ctl *msg)
 	xway_evict_begin(conn);
 	WRITE_ONCE(conn->state, XWAY_CONN_OPEN);
 	if (err) {
-		/* The peer may not use the ring before we say OPEN. */
+		/* Nothing is mapped, but CLOSE needs the peer's number. */
 		xway_chan_answered(&conn->chan, &msg->ctl);
 		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
 		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
@@ -343,7 +365,7 @@ static void ctl_accept(struct xway_conn *conn, const union xway_sock_ctl *msg)
 	if (test_bit(XWAY_F_FALLBACK, &conn->flags) ||
 	    test_bit(XWAY_F_DETACHED, &conn->flags))
 		xway_conn_queue(conn);
-	/* The peer may have rung while there was nothing here to look at. */
+	/* The peer may have posted the channel when nothing was mapped here. */
 	xway_conn_wake(conn);
 }
 
@@ -370,7 +392,7 @@ static void ctl_decline(struct xway_conn *conn, const struct xway_ctl *msg)
 		xway_conn_fallback(conn,
 				 why[array_index_nospec(arg, ARRAY_SIZE(why))] ?:
 				 XWAY_R_UNKNOWN);
-	/* A return asked for earlier has waited for this answer. */
+	/* A fallback that was asked for earlier has waited for this answer. */
 	xway_conn_queue(conn);
 }
 
@@ -380,7 +402,8 @@ static void ctl_decline(struct xway_conn *conn, const struct xway_ctl *msg)
  * @chan: channel that the message names, NULL for OPEN
  * @ctl: a private copy of the message
  *
- * Return: false if no honest peer could have sent it.
+ * Context: process, may sleep.
+ * Return: false if no honest peer would have sent it.
  */
 bool xway_handshake_ctl(struct xway_link *link, struct xway_chan *chan,
 			const struct xway_ctl *ctl)
@@ -408,7 +431,7 @@ bool xway_handshake_ctl(struct xway_link *link, struct xway_chan *chan,
 		ctl_decline(conn, ctl);
 		break;
 	case XWAY_CTL_CLOSE:
-		/* Its half must have been accepted before it is closed. */
+		/* The peer must accept before it can close. */
 		if (conn->state == XWAY_CONN_OPENING) {
 			xway_conn_bad(conn);
 			break;
@@ -421,7 +444,13 @@ bool xway_handshake_ctl(struct xway_link *link, struct xway_chan *chan,
 	return true;
 }
 
-/* After a grace period nobody writes our words any more. */
+/**
+ * xway_handshake_free_work() - free the own half of a channel that is closed
+ * @work: @free_work of the connection
+ *
+ * Context: process, a grace period after it was queued: nobody writes the own
+ * words.
+ */
 void xway_handshake_free_work(struct work_struct *work)
 {
 	struct xway_conn *conn = container_of(to_rcu_work(work),
@@ -434,7 +463,15 @@ void xway_handshake_free_work(struct work_struct *work)
 	xway_conn_put(conn);
 }
 
-/* Cleaner: say CLOSE when nothing of the peer is needed; free on its CLOSE. */
+/**
+ * xway_handshake_close() - close a channel, as far as that is possible now
+ * @conn: connection, its rx.lock held
+ *
+ * Sends CLOSE when nothing of the peer's half is needed any more. Frees the own
+ * half when the peer has sent CLOSE.
+ *
+ * Context: the helper; may sleep.
+ */
 void xway_handshake_close(struct xway_conn *conn)
 {
 	struct xway_link *link = conn->chan.link;
@@ -445,14 +482,16 @@ void xway_handshake_close(struct xway_conn *conn)
 	if (conn->state == XWAY_CONN_OPEN &&
 	    (gone || (test_bit(XWAY_F_RX_CLOSED, &conn->flags) &&
 		      test_bit(XWAY_F_TX_CLOSED, &conn->flags)))) {
-		/* From here on RCU readers may still be looking at the peer,
-		 * which is why our CLOSE goes out only after them.
+		/* RCU readers may still look at the peer's half: CLOSE goes out
+		 * only after them.
 		 */
 		rcu_assign_pointer(conn->chan.peer, NULL);
 		WRITE_ONCE(conn->state, XWAY_CONN_CLOSING);
 		mutex_unlock(&link->lock);
 		synchronize_rcu_expedited();
-		/* The peer uses its pages again; nobody reads them here. */
+		/* After CLOSE the peer uses its pages again, and nobody here
+		 * reads on.
+		 */
 		if (gone)
 			xway_rx_discard(conn);
 		mutex_lock(&link->lock);
@@ -462,7 +501,9 @@ void xway_handshake_close(struct xway_conn *conn)
 	if (conn->state == XWAY_CONN_CLOSING &&
 	    test_and_clear_bit(XWAY_F_GOT_CLOSE, &conn->flags)) {
 		xway_conn_get(conn);
-		/* Not behind helpers that wait for a socket's user */
+		/* Not on xway_conn_wq: helpers there may wait for a socket's
+		 * user.
+		 */
 		if (!queue_rcu_work(xway_link_wq, &conn->free_work))
 			xway_conn_put(conn);
 		WRITE_ONCE(conn->state, XWAY_CONN_TCP);
@@ -472,9 +513,12 @@ void xway_handshake_close(struct xway_conn *conn)
 
 /**
  * xway_handshake_abort() - end a channel whose peer answers no more
- * @conn: connection; nothing is read from or written to the rings any more
+ * @conn: connection, its rx.lock held; its rings are not used any more
  *
- * Our half needs no CLOSE: the core frees no page that is still mapped. May sleep.
+ * Our half needs no CLOSE, because the core frees no page that the peer still
+ * maps.
+ *
+ * Context: process, may sleep.
  */
 void xway_handshake_abort(struct xway_conn *conn)
 {
