@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Idle connections: when pages are scarce, who uses its ring gets that of who
- * does not; and when the kernel's memory is, those who have long been idle give
- * theirs.
+ * Evict: takes rings from idle connections. When pages are scarce, a connection
+ * that wants a ring gets the one of a connection that does not use its own.
+ * When the kernel needs memory, connections that have long been idle give up
+ * their rings.
  *
- * A connection that gives its ring back is brought back to TCP, but its socket
- * stays held, by a fresh connection: once it is used again, it asks for a new
- * channel. So rings go round, and there may be far more connections than rings.
+ * An evicted connection parks: it goes on by TCP and stays attached. A fresh
+ * connection replaces it, and asks for a channel once it is used. So there may
+ * be far more connections than rings.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -22,13 +23,16 @@ static unsigned int idle_ms = 1000;
 module_param(idle_ms, uint, 0444);
 MODULE_PARM_DESC(idle_ms, "milliseconds without a byte after which a ring may serve another connection");
 
-/* Idle for so long, a connection may give its ring for the kernel's memory. */
+/*
+ * A connection that is idle for so many jiffies gives up its ring for the
+ * kernel.
+ */
 #define LONG (30 * HZ)
 
-/* A wish is repeated after idle_ms << 0, 1, 2, 3, 3 and so on */
+/* A connection asks again after idle_ms << 0, 1, 2, 3, 3 and so on. */
 #define POSTPONED_MAX 3
 
-/* So many times idle_ms does a wish last that is not repeated */
+/* A wish for a ring ends after so many times idle_ms if it is not repeated. */
 #define WISH 4
 
 static void evict_look(struct work_struct *work);
@@ -46,7 +50,7 @@ static bool link_wants(const struct xway_tcp_link *tl)
 				    WISH * idle());
 }
 
-/* Return: has it a channel that carried nothing for so long? */
+/* Has the connection a channel that has carried nothing for @time jiffies? */
 static bool conn_idle(struct xway_conn *conn, unsigned long time)
 {
 	u64 bytes = READ_ONCE(conn->tx.ring_bytes) +
@@ -56,7 +60,7 @@ static bool conn_idle(struct xway_conn *conn, unsigned long time)
 
 	if (READ_ONCE(conn->state) != XWAY_CONN_OPEN)
 		return false;
-	/* If two look at once both see the same, or later ones. */
+	/* Two callers at once store the same values, or later ones. */
 	if (bytes != READ_ONCE(conn->idle_bytes)) {
 		WRITE_ONCE(conn->idle_bytes, bytes);
 		WRITE_ONCE(conn->idle_since, jiffies);
@@ -66,8 +70,9 @@ static bool conn_idle(struct xway_conn *conn, unsigned long time)
 }
 
 /*
- * A connection of the list that is walked gives up its ring, with @press for the
- * kernel. In the walker's RCU section, which is left meanwhile. Return: does it?
+ * Park a connection that a walk of xway_conns has reached, for the kernel if
+ * @press. The walk's RCU section is left and entered again. Return: true if it
+ * parks now.
  */
 static bool conn_give(struct xway_conn *conn, bool press)
 	__must_hold(RCU)
@@ -89,7 +94,10 @@ static bool conn_give(struct xway_conn *conn, bool press)
 	return ret;
 }
 
-/* Pages stay in the arena of their link: what one wants only its own can give. */
+/*
+ * Pages stay in the arena of their link, so only connections of a link that
+ * wants rings are evicted.
+ */
 static void evict_look(struct work_struct *work)
 {
 	struct xway_conn *conn;
@@ -110,10 +118,12 @@ static void evict_look(struct work_struct *work)
 
 /**
  * xway_evict_reclaim() - the kernel wants pages back
- * @wanted: connections that have long been idle give up so many; those are taken off
+ * @wanted: pages that are wanted; lowered by those of connections that park now
  *
- * A connection is known to be idle only if this is called often. May sleep. Return:
- * pages of idle connections that were left their rings.
+ * An idle connection is known only by earlier calls: this must be called often.
+ *
+ * Context: process, may sleep.
+ * Return: pages of rings that idle connections still have.
  */
 long xway_evict_reclaim(long *wanted)
 {
@@ -127,7 +137,7 @@ long xway_evict_reclaim(long *wanted)
 		if (test_bit(XWAY_F_FALLBACK, &conn->flags) ||
 		    !conn_idle(conn, LONG))
 			continue;
-		/* Unread bytes would be copied out: nothing is gained. */
+		/* Unread bytes would be spilled: nothing is gained. */
 		if (!xway_rx_empty(conn) || !xway_tx_empty(conn))
 			continue;
 		if (*wanted <= 0)
@@ -143,7 +153,10 @@ long xway_evict_reclaim(long *wanted)
  * xway_evict_begin() - a connection has got a ring, or has just given it up
  * @conn: connection
  *
- * Either way it is left alone for idle_ms.
+ * For about idle_ms a connection with a new ring is not evicted, and one without
+ * gets no channel.
+ *
+ * Context: any.
  */
 void xway_evict_begin(struct xway_conn *conn)
 {
@@ -152,7 +165,13 @@ void xway_evict_begin(struct xway_conn *conn)
 	WRITE_ONCE(conn->postponed, 1);
 }
 
-/* Was it postponed, and the time is not over? */
+/**
+ * xway_evict_too_early() - must a connection do without a channel for now?
+ * @conn: connection
+ *
+ * Context: any.
+ * Return: true if it was postponed and the time is not over.
+ */
 bool xway_evict_too_early(const struct xway_conn *conn)
 {
 	return READ_ONCE(conn->postponed) &&
@@ -160,11 +179,14 @@ bool xway_evict_too_early(const struct xway_conn *conn)
 }
 
 /**
- * xway_evict_renew() - a connection takes the place of one that gave its ring up
- * @fresh: the new one
- * @conn: the old one
+ * xway_evict_renew() - a fresh connection replaces one that has parked
+ * @fresh: the fresh one
+ * @conn: the parked one
  *
- * One whose peer's ring was too much here asks as seldom as any.
+ * If the peer's ring was more than this end may map, the fresh one waits as
+ * long as xway_evict_postpone() has any connection wait.
+ *
+ * Context: any.
  */
 void xway_evict_renew(struct xway_conn *fresh, const struct xway_conn *conn)
 {
@@ -175,7 +197,9 @@ void xway_evict_renew(struct xway_conn *fresh, const struct xway_conn *conn)
 
 /**
  * xway_evict_wish() - have an idle connection of a link give up its ring
- * @tl: the link, its lock held
+ * @tl: what sockets keep for the link, its link's lock held
+ *
+ * Context: process.
  */
 void xway_evict_wish(struct xway_tcp_link *tl)
 {
@@ -188,12 +212,15 @@ void xway_evict_wish(struct xway_tcp_link *tl)
 }
 
 /**
- * xway_evict_postpone() - there is no room for a channel: ask again later
+ * xway_evict_postpone() - there are no pages for a channel: ask again later
  * @conn: connection that has asked and got none, its link's lock held
- * @here: have idle connections of this link give up rings?
+ * @here: the pages are missing here: evict idle connections of this link
  *
- * Each time twice as late, up to eight times idle_ms. The active end, which is
- * asked, refuses for half as long: the two clocks need not agree.
+ * The time is doubled with each call, up to eight times idle_ms. The active end
+ * does not ask, but declines for half that time. So the peers' clocks need not
+ * agree.
+ *
+ * Context: process.
  */
 void xway_evict_postpone(struct xway_conn *conn, bool here)
 {
@@ -210,6 +237,11 @@ void xway_evict_postpone(struct xway_conn *conn, bool here)
 		xway_evict_wish(conn->tl);
 }
 
+/**
+ * xway_evict_init() - check the module's parameter
+ *
+ * Return: 0 or -EINVAL.
+ */
 int __init xway_evict_init(void)
 {
 	if (idle_ms >= 10 && idle_ms <= 86400000)
@@ -218,6 +250,9 @@ int __init xway_evict_init(void)
 	return -EINVAL;
 }
 
+/**
+ * xway_evict_exit() - look for idle connections no more
+ */
 void xway_evict_exit(void)
 {
 	cancel_delayed_work_sync(&look);

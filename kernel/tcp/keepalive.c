@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The companion: the TCP connection beside a channel.
+ * Keepalive: keeps the companion known on the path. The companion is the TCP
+ * connection beneath a channel.
  *
- * While the ring carries the bytes, TCP is silent, and a firewall on the path
- * may forget a connection that is in full use. So where the ring was used since
- * we last looked, the active end has TCP send an acknowledgment. A connection
- * that nobody uses stays as silent as it would be without us.
+ * TCP is silent while the ring carries the bytes. A firewall on the path may
+ * forget such a connection though it is in use. So the active end has TCP send
+ * an ACK if the ring was used since the last look. A connection that nobody
+ * uses stays as silent as it would be without a channel.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -16,7 +17,10 @@
 #include "compat.h"
 #include "conn.h"
 
-/* Below the 60 s in which Linux's conntrack forgets one that is half closed */
+/*
+ * Below the 60 s after which Linux's conntrack forgets a connection in
+ * CLOSE_WAIT
+ */
 static unsigned int keepalive_ack_s = 30;
 module_param(keepalive_ack_s, uint, 0444);
 MODULE_PARM_DESC(keepalive_ack_s, "seconds that TCP may be silent beside a ring in use; 0: for ever");
@@ -30,7 +34,7 @@ static void look_after(unsigned int seconds)
 		schedule_delayed_work(&look, round_jiffies_relative(seconds * HZ));
 }
 
-/* Return: false if the socket's user is at work on it. */
+/* Return: false if the socket's user is inside a call: look again soon. */
 static bool keepalive_ack(struct xway_conn *conn)
 {
 	const int open = TCPF_ESTABLISHED | TCPF_FIN_WAIT2 | TCPF_CLOSE_WAIT;
@@ -39,7 +43,7 @@ static bool keepalive_ack(struct xway_conn *conn)
 
 	if (!sk)
 		return true;
-	/* Its owner may wait for a page for ever: do not wait for the owner. */
+	/* The user may wait for a page for ever, so do not wait for the user. */
 	local_bh_disable();
 	bh_lock_sock(sk);
 	owned = sock_owned_by_user(sk);
@@ -54,7 +58,10 @@ static bool keepalive_ack(struct xway_conn *conn)
 	return !owned;
 }
 
-/* In the walker's RCU section, which is left meanwhile. Return: as keepalive_ack(). */
+/*
+ * Look at a connection that a walk of xway_conns has reached. The walk's RCU
+ * section may be left and entered again. Return: as keepalive_ack().
+ */
 static bool keepalive_look(struct xway_conn *conn)
 	__must_hold(RCU)
 {
@@ -84,6 +91,11 @@ static void keepalives_look(struct work_struct *work)
 	look_after(again ? 1 : keepalive_ack_s);
 }
 
+/**
+ * xway_keepalive_init() - check the module's parameter and begin to look
+ *
+ * Return: 0 or -EINVAL.
+ */
 int __init xway_keepalive_init(void)
 {
 	if (keepalive_ack_s > 86400) {
@@ -95,6 +107,9 @@ int __init xway_keepalive_init(void)
 	return 0;
 }
 
+/**
+ * xway_keepalive_exit() - send no more ACKs
+ */
 void xway_keepalive_exit(void)
 {
 	cancel_delayed_work_sync(&look);

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sizes: how much of a link's memory a connection may use.
+ * Ring sizes: how much of a link's memory a connection may use.
  *
- * The n-th ring on a link gets the n-th part of what large rings may have, so there
- * is something left for many; up to MANY have what so many have room for, and more
- * the smallest. One that both ends wait for is given up for a larger one, when the
- * others are gone. And however large its ring is, a sender that finds it full goes on
- * only up to the part that it would get among those that are full now: a process that
- * may write a quarter of a megabyte before it must wait would leave little of the
- * processor to those with small rings.
+ * The n-th ring of a link gets the n-th part of a twelfth of what the arena may
+ * have, so that pages are left for many rings. Up to MANY rings get at least
+ * what MANY have room for. Rings beyond MANY get the smallest size.
+ *
+ * A connection whose both ends wait for its ring gives it up for a larger one,
+ * if there is room because other connections have ended.
+ *
+ * A sender that finds its ring full goes on only up to a window: the part that
+ * a ring would get among the connections that are full now. Otherwise a process
+ * that may write a large ring at once would leave little of the processor to
+ * those with small rings.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -29,40 +33,52 @@ static unsigned int ring_kib_min = 16;
 module_param(ring_kib_min, uint, 0444);
 MODULE_PARM_DESC(ring_kib_min, "size of a ring in KiB when there are many, or pages are scarce");
 
-/* Connections that have more than the smallest ring */
+/* Connections that get more than the smallest ring */
 #define MANY 512
 
-/* So long is a sender that filled its ring one of those that share */
+/*
+ * Jiffies of a period. A sender that has filled its ring counts as full in that
+ * period and the next one.
+ */
 #define PERIOD HZ
 
-/* So long is a ring kept, and there must be room for one so many times larger, before
- * it is given up for that: until the new one is there, TCP carries the bytes. Each time
- * it is twice as long.
+/*
+ * A ring is kept for at least SETTLE jiffies. It is given up only for one that is
+ * LARGER times as large, because TCP carries the bytes until that is there.
+ * SETTLE doubles each time, up to DOUBLINGS times.
  */
 #define SETTLE (10 * HZ)
 #define LARGER 4
 #define DOUBLINGS 5
 
-/* Pages of the smallest ring */
+/**
+ * xway_ringsize_min() - pages of the smallest ring
+ *
+ * Context: any.
+ * Return: pages, a power of two.
+ */
 u32 xway_ringsize_min(void)
 {
 	return min(ring_kib, ring_kib_min) * 1024 / PAGE_SIZE;
 }
 
-/* A power of two of at most @pages, but @least, and no more than ring_kib */
+/*
+ * A power of two of at most @pages, but at least @least, and no more than
+ * ring_kib
+ */
 static u32 size_of(u32 pages, u32 least)
 {
 	return clamp_t(u32, pages ? rounddown_pow_of_two(pages) : 1, least,
 		       ring_kib * 1024 / PAGE_SIZE);
 }
 
-/* Pages for each of MANY, which two thirds of an arena hold */
+/* Pages of each ring if MANY rings share two thirds of an arena */
 static u32 share_of_many(void)
 {
 	return size_of(xway_link_pages_max() * 2 / 3 / MANY, xway_ringsize_min());
 }
 
-/* Pages for each of @n, a power of two */
+/* Pages of each ring if there are @n; a power of two */
 static u32 share(u32 n)
 {
 	return size_of(xway_link_pages_max() / 12 / max(n, 1u),
@@ -70,8 +86,11 @@ static u32 share(u32 n)
 }
 
 /**
- * xway_ringsize_next() - pages of one more ring
- * @link: the link
+ * xway_ringsize_next() - the size of one more ring
+ * @link: the link, its lock held
+ *
+ * Context: process.
+ * Return: pages, a power of two.
  */
 u32 xway_ringsize_next(const struct xway_link *link)
 {
@@ -81,8 +100,11 @@ u32 xway_ringsize_next(const struct xway_link *link)
 }
 
 /**
- * xway_ringsize_keep() - pages that an arena must keep for smaller rings
- * @pages: of the ring that is to be made
+ * xway_ringsize_keep() - pages that an arena must keep free for smaller rings
+ * @pages: pages of the ring that is to be made
+ *
+ * Context: any.
+ * Return: pages.
  */
 u32 xway_ringsize_keep(u32 pages)
 {
@@ -90,10 +112,11 @@ u32 xway_ringsize_keep(u32 pages)
 }
 
 /**
- * xway_ringsize_window() - bytes that may be in a connection's ring
+ * xway_ringsize_window() - bytes that may be in a connection's ring now
  * @conn: connection with a channel
  *
- * Return: at most the size of its ring.
+ * Context: any.
+ * Return: bytes, at most the size of its ring.
  */
 u32 xway_ringsize_window(const struct xway_conn *conn)
 {
@@ -108,7 +131,9 @@ u32 xway_ringsize_window(const struct xway_conn *conn)
  * xway_ringsize_full() - a sender has filled more than half of what it may
  * @conn: its connection
  *
- * Context: process or softirq. It may be counted twice if several ask at once.
+ * Two callers at once may count it twice.
+ *
+ * Context: process or softirq.
  */
 void xway_ringsize_full(struct xway_conn *conn)
 {
@@ -121,25 +146,32 @@ void xway_ringsize_full(struct xway_conn *conn)
 		return;
 	WRITE_ONCE(conn->tx.full_in, period);
 	spin_lock_bh(&fill->lock);
-	/* Who looked at the clock early and comes late is counted as well. */
+	/* A caller that read the clock before another began this period counts
+	 * in it, too.
+	 */
 	if ((long)(period - fill->period) > 0) {
 		fill->before = fill->period + 1 == period ? fill->now : 0;
 		fill->now = 0;
 		WRITE_ONCE(fill->period, period);
 	}
 	fill->now++;
-	/* Some of those may be closed by now. */
+	/* Some of those that were full may be closed by now. */
 	n = min(max(fill->now, fill->before), READ_ONCE(link->n_chans));
 	WRITE_ONCE(fill->window, share(n) * (u32)PAGE_SIZE);
 	spin_unlock_bh(&fill->lock);
-	/* Its reader waits as well, now and then: a larger ring would do both good. */
+	/* Its reader waits now and then, too: a larger ring would help both. */
 	if (time_after(jiffies, READ_ONCE(conn->grow_at)) &&
 	    time_before(jiffies, READ_ONCE(conn->tx.empty_at) + 2 * PERIOD) &&
 	    !test_and_set_bit(XWAY_F_GROW, &conn->flags))
 		xway_conn_queue(conn);
 }
 
-/* A connection has got a ring: it stays for a while. */
+/**
+ * xway_ringsize_settle() - a connection has got a ring: keep it for a while
+ * @conn: connection
+ *
+ * Context: any.
+ */
 void xway_ringsize_settle(struct xway_conn *conn)
 {
 	WRITE_ONCE(conn->grow_at, jiffies + (SETTLE << conn->grown) / 2);
@@ -147,10 +179,13 @@ void xway_ringsize_settle(struct xway_conn *conn)
 
 /**
  * xway_ringsize_grows() - shall a connection give up its ring for a larger one?
- * @conn: connection that finds it full, and whose reader finds it empty
+ * @conn: connection whose sender finds the ring full, and whose reader finds it
+ *	empty
  *
- * Not if others have only just ended: there must be room twice in a row. By its
- * helper alone.
+ * There must be room twice in a row: others may have ended only for a moment.
+ *
+ * Context: the connection's helper, may sleep; takes the link's lock.
+ * Return: true if it is to park, so that it gets a larger one.
  */
 bool xway_ringsize_grows(struct xway_conn *conn)
 {
@@ -169,13 +204,19 @@ bool xway_ringsize_grows(struct xway_conn *conn)
 	conn->grows = conn->state == XWAY_CONN_OPEN &&
 		      link->state == XWAY_LINK_UP && !xway_reclaim_pressed(link) &&
 		      pages >= LARGER * conn->chan.ring_pages &&
-		      xway_rx_empty(conn) &&	/* or that were to be read first */
+		      xway_rx_empty(conn) &&	/* or bytes are to be read first */
 		      xway_link_roomy(link, pages, xway_ringsize_keep(pages));
 	mutex_unlock(&link->lock);
 	return had && conn->grows;
 }
 
-/* The connection that takes the place of one which has given up its ring */
+/**
+ * xway_ringsize_renew() - a fresh connection replaces one that has parked
+ * @fresh: the fresh one
+ * @conn: the parked one
+ *
+ * Context: any.
+ */
 void xway_ringsize_renew(struct xway_conn *fresh, const struct xway_conn *conn)
 {
 	fresh->grown = min(conn->grown + (conn->reason == XWAY_R_GROW),
@@ -192,6 +233,11 @@ static bool kib_ok(const char *name, unsigned int kib)
 	return false;
 }
 
+/**
+ * xway_ringsize_init() - check the module's parameters
+ *
+ * Return: 0 or -EINVAL.
+ */
 int __init xway_ringsize_init(void)
 {
 	if (!kib_ok("ring_kib", ring_kib) ||
