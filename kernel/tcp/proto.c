@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The protocol: what the calls of a held socket do instead of TCP's own.
+ * The tables of calls of an attached socket, and the calls that end it.
  *
- * Each call takes a reference on the connection and works on whichever of ring
- * and TCP the stream is on. A call that finds the socket given back meanwhile
- * goes to TCP; if it has not moved a byte it does so by restarting the system
- * call, so that no sleeper keeps the module's text.
+ * Each call takes a reference on the connection, and works on the ring or on
+ * TCP, wherever the stream is. A call that finds the socket detached meanwhile
+ * goes on in TCP. If it has moved no byte, it does so by restarting the system
+ * call, so that it does not sleep in this module's text.
  */
 #include <linux/compat.h>
 #include <linux/net.h>
@@ -33,22 +33,40 @@ static struct proto_ops ops[FAMILIES];
 static const struct proto_ops *base_ops[FAMILIES];
 
 /*
- * Calls that entered through our tables after the socket was given back. They
- * have no connection to hold, and exit waits for them.
+ * Calls that entered through our tables after the socket was detached. They
+ * have no connection that keeps the module, so xway_proto_exit() waits for
+ * them.
  */
 static atomic_t strays = ATOMIC_INIT(0);
 
+/**
+ * xway_stray_enter() - a call without a connection begins
+ *
+ * Context: any.
+ */
 void xway_stray_enter(void)
 {
 	atomic_inc(&strays);
 }
 
+/**
+ * xway_stray_leave() - a call without a connection ends
+ *
+ * Context: any.
+ */
 void xway_stray_leave(void)
 {
 	if (atomic_dec_and_test(&strays))
 		wake_up_var(&strays);
 }
 
+/**
+ * xway_base_of() - TCP's own struct proto for a socket
+ * @sk: the socket
+ *
+ * Context: any.
+ * Return: tcp_prot or tcpv6_prot.
+ */
 struct proto *xway_base_of(const struct sock *sk)
 {
 #if IS_ENABLED(CONFIG_IPV6)
@@ -63,11 +81,25 @@ static int family_of(const struct sock *sk)
 	return sk->sk_family == AF_INET6 ? V6 : V4;
 }
 
+/**
+ * xway_base_ops() - TCP's own struct proto_ops for a socket
+ * @sk: the socket
+ *
+ * Context: any.
+ * Return: the table of its family.
+ */
 const struct proto_ops *xway_base_ops(const struct sock *sk)
 {
 	return base_ops[family_of(sk)];
 }
 
+/**
+ * xway_proto_is_base() - is a table TCP's own?
+ * @prot: sk_prot of a socket
+ *
+ * Context: any.
+ * Return: true for tcp_prot and tcpv6_prot.
+ */
 bool xway_proto_is_base(const struct proto *prot)
 {
 #if IS_ENABLED(CONFIG_IPV6)
@@ -77,12 +109,26 @@ bool xway_proto_is_base(const struct proto *prot)
 	return prot == &tcp_prot;
 }
 
+/**
+ * xway_proto_of() - our struct proto for a socket
+ * @sk: the socket
+ *
+ * Context: any.
+ * Return: the table of its family.
+ */
 struct proto *xway_proto_of(const struct sock *sk)
 {
 	return &prots[family_of(sk)];
 }
 
-/* Swap sock->ops for ours if it is the table we copied. Socket locked. */
+/**
+ * xway_proto_take_ops() - put our struct proto_ops in the place of TCP's
+ * @sk: a socket with a struct socket, locked
+ *
+ * Does nothing if sock->ops is another table than the one we copied.
+ *
+ * Context: any.
+ */
 void xway_proto_take_ops(struct sock *sk)
 {
 	int f = family_of(sk);
@@ -92,6 +138,12 @@ void xway_proto_take_ops(struct sock *sk)
 		WRITE_ONCE(sock->ops, &ops[f]);
 }
 
+/**
+ * xway_proto_give_ops() - put TCP's struct proto_ops back
+ * @sk: a socket with a struct socket, locked
+ *
+ * Context: any.
+ */
 void xway_proto_give_ops(struct sock *sk)
 {
 	int f = family_of(sk);
@@ -102,11 +154,13 @@ void xway_proto_give_ops(struct sock *sk)
 }
 
 /*
- * accept() grafts the socket and then releases the child's lock, before there
- * is a descriptor: nobody can have loaded sock->ops for a call yet. Who asks for
- * signals (O_ASYNC), attaches a filter, and most users inside the kernel that
- * take a socket over, release it, too: nobody else tells us, and no event may be
- * asked for.
+ * release_sock() of an attached socket calls this. accept() releases the child
+ * after it has grafted the struct socket, before there is a descriptor: no call
+ * can have loaded sock->ops yet.
+ *
+ * Whoever asks for O_ASYNC or attaches a filter releases the socket, too, and so
+ * do most users inside the kernel that take a socket over. Nobody else tells us
+ * of them, and perhaps no event is asked for that would.
  */
 static void xway_release_cb(struct sock *sk)
 {
@@ -128,10 +182,15 @@ static void xway_release_cb(struct sock *sk)
 	xway_base_of(sk)->release_cb(sk);
 }
 
-/*
- * Restart the system call, now that the socket is TCP's own. Return: false for
- * callers that cannot be restarted: io_uring, threads of the kernel, AIO, and
+/**
+ * xway_restart() - restart the system call, now that the socket is TCP's own
+ * @msg: the call's message
+ *
+ * io_uring, threads of the kernel and AIO cannot restart it. Neither can
  * recvmmsg(), which keeps the error of a later message for the next call.
+ *
+ * Context: process.
+ * Return: true if the caller is to return -ERESTARTSYS.
  */
 bool xway_restart(const struct msghdr *msg)
 {
@@ -144,20 +203,23 @@ bool xway_restart(const struct msghdr *msg)
 	return true;
 }
 
-/* Say that what comes from now on finds no reader. @why: XWAY_F_CLOSED or SHUT */
+/*
+ * Tell the peer that bytes find no reader from now on. @why: XWAY_F_CLOSED or
+ * SHUT
+ */
 static void rx_refuse(struct xway_conn *conn, int why)
 {
 	set_bit(why, &conn->flags);
-	/* Pairs with chan_flag_open(): one sees the other. */
+	/* Pairs with flag_open(): one of the two sees the other. */
 	smp_mb__after_atomic();
 	rcu_read_lock();
-	/* Its barrier pairs with the writer's in xway_tx_publish(). */
+	/* Its barrier pairs with xway_tx_publish() at the peer. */
 	if (rcu_access_pointer(conn->chan.peer))
 		xway_words_flag(conn, XWAY_WORDS_NO_READER);
 	rcu_read_unlock();
 }
 
-/* Nobody reads here any more. Return: are there bytes nobody read? */
+/* Nobody reads here any more. rx.lock is held. Return: are there unread bytes? */
 static bool rx_leave(struct xway_conn *conn)
 {
 	rx_refuse(conn, XWAY_F_CLOSED);
@@ -187,7 +249,7 @@ static void xway_close(struct sock *sk, long timeout)
 	}
 	if (conn->sk == sk) {
 		if (rx_leave(conn)) {
-			/* As __tcp_close() does for bytes nobody has read. */
+			/* As __tcp_close() does for unread bytes: reset. */
 			sock_set_flag(sk, SOCK_LINGER);
 			sk->sk_lingertime = 0;
 		}
@@ -201,8 +263,8 @@ static void xway_close(struct sock *sk, long timeout)
 }
 
 /*
- * The socket is locked. TCP answers what comes after both halves are shut with a
- * reset: have the peer send by TCP from the time on when it can see the FIN.
+ * The socket is locked. TCP answers what comes after both directions are shut
+ * with a reset. So the peer must send by TCP by the time it can see the FIN.
  */
 static void xway_shutdown(struct sock *sk, int how)
 {
@@ -231,7 +293,7 @@ static int xway_disconnect(struct sock *sk, int flags)
 	return ret;
 }
 
-/* A child that nobody accepted. Softirq, or the listener's close. */
+/* A child that nobody accepted. Context: softirq, or the listener's close. */
 static void xway_destroy(struct sock *sk)
 {
 	struct xway_conn *conn = xway_attached(sk);
@@ -269,7 +331,7 @@ static int ops_fill(int f, int family)
 	struct socket *sock;
 	int err;
 
-	/* The IPv6 table is not exported; a socket knows it. */
+	/* The IPv6 table is not exported, but a socket points to it. */
 	err = sock_create_kern(&init_net, family, SOCK_STREAM, IPPROTO_TCP,
 			       &sock);
 	if (err)
@@ -289,6 +351,11 @@ static int ops_fill(int f, int family)
 	return 0;
 }
 
+/**
+ * xway_proto_init() - make our tables from TCP's
+ *
+ * Return: 0, or a negative errno if no socket can be made.
+ */
 int __init xway_proto_init(void)
 {
 	int err;
@@ -307,10 +374,14 @@ int __init xway_proto_init(void)
 	return err;
 }
 
-/*
+/**
+ * xway_proto_exit() - wait for calls that are still in our tables
+ *
  * No socket has our tables any more. A task may still be between loading a
- * table and entering a call, or between withdrawn and returning; none of them
- * sleeps there.
+ * table and entering a call, or between xway_stray_leave() and returning. It
+ * does not sleep there.
+ *
+ * Context: process, may sleep.
  */
 void xway_proto_exit(void)
 {

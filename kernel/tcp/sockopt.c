@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Options and requests of a held socket, and what it refuses.
- */
+/* Options and requests of an attached socket, and what it refuses. */
 #include <asm/ioctls.h>
 #include <linux/net.h>
 #include <linux/sockios.h>
@@ -11,6 +9,7 @@
 #include "conn.h"
 #include "attach.h"
 
+/* Options for which the connection must fall back first */
 static enum xway_reason opt_refusal(int level, int optname)
 {
 	if (level == SOL_TCP) {
@@ -30,13 +29,14 @@ static enum xway_reason opt_refusal(int level, int optname)
 }
 
 /*
- * Bring a connection back to TCP. The peer has to do its part, so this waits,
- * but not for ever, and unlike TCP's own calls it must not fail for a signal.
- * Return: if the socket is still held, by which connection, with a reference.
+ * Have a connection fall back, and wait until its socket is detached. The peer
+ * has to do its part, so there is a limit, about four seconds. Only a fatal
+ * signal ends the wait, because TCP's own calls do not fail for a signal.
+ * Return: if the socket is still attached, its connection with a reference.
  */
 static struct xway_conn *give_back(const struct sock *sk, enum xway_reason why)
 {
-	/* Another one each time, if one that rested is in its place. */
+	/* another one each time, if a fresh one has replaced it */
 	struct xway_conn *conn = xway_attached(sk);
 	int i;
 
@@ -44,7 +44,7 @@ static struct xway_conn *give_back(const struct sock *sk, enum xway_reason why)
 		xway_conn_fallback(conn, why);
 		if (i && fatal_signal_pending(current))
 			break;
-		/* Not without a reference: our text must stay meanwhile. */
+		/* The reference keeps the module while this sleeps. */
 		if (i)
 			schedule_timeout_killable(1 + HZ / 100);
 		xway_conn_put(conn);
@@ -54,9 +54,9 @@ static struct xway_conn *give_back(const struct sock *sk, enum xway_reason why)
 }
 
 /*
- * TCP's own option calls may sleep in a page fault that never ends. Who has a
- * connection holds it meanwhile, so that unloading fails; who has none is a
- * stray, for whom it waits.
+ * TCP's own option calls may sleep in a page fault that never ends. A reference
+ * on the connection keeps the module meanwhile. A call without a connection is
+ * a stray, for which unloading waits.
  */
 static struct xway_conn *enter(const struct sock *sk)
 {
@@ -76,8 +76,8 @@ static void leave(struct xway_conn *conn)
 }
 
 /*
- * The connection that the socket has, with a reference and its rx.lock, under
- * which it stays: no byte moves from the ring to TCP. Or NULL.
+ * Return: the connection of the socket, with a reference and with its rx.lock
+ * held, or NULL. While that is held, no byte moves from the ring to TCP.
  */
 static struct xway_conn *hold_rx(const struct sock *sk)
 {
@@ -104,8 +104,19 @@ static void release_rx(struct xway_conn *conn)
 	xway_conn_put(conn);
 }
 
-/*
- * Options that TCP refuses on a held socket: bring it back first.
+/**
+ * xway_setsockopt() - setsockopt of our struct proto
+ * @sk: a socket that is attached, or was a moment ago
+ * @level: level of the option
+ * @optname: the option
+ * @optval: its value
+ * @optlen: bytes of the value
+ *
+ * If the ring cannot do what the option asks for, the connection falls back
+ * first.
+ *
+ * Context: process, may sleep; the socket is not locked.
+ * Return: as TCP's own.
  */
 int xway_setsockopt(struct sock *sk, int level, int optname, sockptr_t optval,
 		    unsigned int optlen)
@@ -119,10 +130,10 @@ int xway_setsockopt(struct sock *sk, int level, int optname, sockptr_t optval,
 	if (conn)
 		xway_conn_put(conn);
 	ret = xway_base_of(sk)->setsockopt(sk, level, optname, optval, optlen);
-	/* Who waits for room looks again, and how long it may wait. */
+	/* The helper looks again how long a sender may wait. */
 	if (entered && level == SOL_TCP && optname == TCP_USER_TIMEOUT)
 		xway_conn_queue(entered);
-	/* The next message asks anew how much the ring may hold. */
+	/* The next message must look again how much the ring may hold. */
 	if (entered && level == SOL_TCP && optname == TCP_NOTSENT_LOWAT) {
 		lock_sock(sk);
 		conn = xway_attached_rcu(sk);
@@ -134,7 +145,7 @@ int xway_setsockopt(struct sock *sk, int level, int optname, sockptr_t optval,
 	return ret;
 }
 
-/* TCP_INFO: the ring's bytes count as TCP's do. @size: of the field */
+/* Add bytes of the ring to a field of TCP_INFO, which has @size bytes at @at. */
 static int info_add(char __user *optval, int len, size_t at, size_t size,
 		    u64 bytes)
 {
@@ -169,7 +180,10 @@ static int info_fill(struct xway_conn *conn, const struct sock *sk,
 #undef AT
 }
 
-/* What TCP answers when no page can be mapped: all is left to recv(). */
+/*
+ * TCP_ZEROCOPY_RECEIVE as TCP answers it if no page can be mapped: recv() is to
+ * copy all.
+ */
 static int zerocopy_none(struct xway_conn *conn, struct sock *sk,
 			 char __user *optval, int __user *optlen)
 {
@@ -206,7 +220,9 @@ static int info_get(struct sock *sk, char __user *optval, int __user *optlen)
 						   optval, optlen);
 		if (ret || !conn)
 			break;
-		/* Who leaves adds them to TCP's, the socket locked: once more. */
+		/* xway_detach() has added the ring's bytes to TCP's meanwhile:
+		 * ask TCP again.
+		 */
 		if (READ_ONCE(conn->sk) == sk) {
 			ret = info_fill(conn, sk, optval, optlen);
 			break;
@@ -226,13 +242,13 @@ static int do_getsockopt(struct sock *sk, int level, int optname,
 
 	if (level == SOL_TCP && optname == TCP_INFO)
 		return info_get(sk, optval, optlen);
-	/* It would read TCP's bytes past ours. */
+	/* It would read TCP's bytes before the ring's. */
 	if (level == SOL_TCP && optname == TCP_ZEROCOPY_RECEIVE) {
 		conn = give_back(sk, XWAY_R_ZEROCOPY);
 		if (conn)
 			ret = zerocopy_none(conn, sk, optval, optlen);
 	}
-	/* It is ours, and the program asked for none. */
+	/* The slot is ours, but the program has asked for no ULP. */
 	if (level == SOL_TCP && optname == TCP_ULP) {
 		conn = xway_attached(sk);
 		if (conn)
@@ -245,6 +261,17 @@ static int do_getsockopt(struct sock *sk, int level, int optname,
 	return ret;
 }
 
+/**
+ * xway_getsockopt() - getsockopt of our struct proto
+ * @sk: a socket that is attached, or was a moment ago
+ * @level: level of the option
+ * @optname: the option
+ * @optval: where its value goes
+ * @optlen: bytes of the value
+ *
+ * Context: process, may sleep; the socket is not locked.
+ * Return: as TCP's own.
+ */
 int xway_getsockopt(struct sock *sk, int level, int optname,
 		    char __user *optval, int __user *optlen)
 {
@@ -255,7 +282,7 @@ int xway_getsockopt(struct sock *sk, int level, int optname,
 	return ret;
 }
 
-/* The ring's unread bytes. */
+/* Unread bytes of the ring */
 static u32 ring_inq(struct xway_conn *conn)
 {
 	lockdep_assert_held(&conn->rx.lock);
@@ -263,7 +290,7 @@ static u32 ring_inq(struct xway_conn *conn)
 	return xway_rx_avail(conn);
 }
 
-/* What SIOCINQ answers. */
+/* What SIOCINQ answers */
 static u32 sock_inq(struct xway_conn *conn, struct sock *sk)
 {
 	bool slow;
@@ -288,6 +315,15 @@ static u32 sock_backlog(const struct sock *sk)
 	return n;
 }
 
+/**
+ * xway_ioctl() - ioctl of our struct proto
+ * @sk: a socket that is attached, or was a moment ago
+ * @cmd: SIOC*
+ * @arg: see xway_ioctl_put()
+ *
+ * Context: process, may sleep; the socket is not locked.
+ * Return: as TCP's own.
+ */
 int xway_ioctl(struct sock *sk, int cmd, xway_ioctl_arg_t arg)
 {
 	struct xway_conn *conn = NULL;
@@ -306,7 +342,7 @@ int xway_ioctl(struct sock *sk, int cmd, xway_ioctl_arg_t arg)
 		xway_conn_put(conn);
 		return ret;
 	}
-	/* Before TCP is asked: bytes only move from the ring to TCP. */
+	/* Before TCP is asked: bytes move from the ring to TCP, never back. */
 	if (conn) {
 		ring = ring_inq(conn);
 		release_rx(conn);
@@ -316,13 +352,20 @@ int xway_ioctl(struct sock *sk, int cmd, xway_ioctl_arg_t arg)
 	/* The urgent byte came by TCP, after what is in the ring. */
 	if (!ret && ring)
 		ret = xway_ioctl_put(arg, 0);
-	/* What TCP had sent before has arrived when half the ring is full. */
+	/* TCP's bytes from before have arrived if half the ring is full. */
 	if (!ret && backlog)
 		ret = xway_ioctl_put(arg, backlog);
 	xway_stray_leave();
 	return ret;
 }
 
+/**
+ * xway_peek_len() - unread bytes, as peek_len of our struct proto_ops
+ * @sock: its socket is attached, or was a moment ago
+ *
+ * Context: process, may sleep.
+ * Return: bytes of TCP and of the ring.
+ */
 int xway_peek_len(struct socket *sock)
 {
 	struct xway_conn *conn = hold_rx(sock->sk);
@@ -335,9 +378,16 @@ int xway_peek_len(struct socket *sock)
 	return n;
 }
 
-/*
- * A user inside the kernel that reads past recvmsg: nothing is there until the
- * socket is TCP's own again. Then it is told: xway_detach().
+/**
+ * xway_read_sock() - reading by a user inside the kernel
+ * @sk: an attached socket
+ * @desc: for TCP's own
+ * @actor: for TCP's own
+ *
+ * It would read past recvmsg. It finds nothing until the socket is detached,
+ * and xway_detach() then tells it that there are bytes.
+ *
+ * Return: -EAGAIN
  */
 int xway_read_sock(struct sock *sk, read_descriptor_t *desc,
 		   sk_read_actor_t actor)
@@ -345,12 +395,29 @@ int xway_read_sock(struct sock *sk, read_descriptor_t *desc,
 	return -EAGAIN;
 }
 
+/**
+ * xway_read_skb() - as xway_read_sock()
+ * @sk: an attached socket
+ * @actor: for TCP's own
+ *
+ * Return: -EAGAIN
+ */
 int xway_read_skb(struct sock *sk, skb_read_actor_t actor)
 {
 	return -EAGAIN;
 }
 
-/* TCP is silent below the low-water mark, and the ring with it: stay on TCP. */
+/**
+ * xway_set_rcvlowat() - SO_RCVLOWAT
+ * @sk: a socket that is attached, or was a moment ago; locked
+ * @val: bytes
+ *
+ * Each of TCP and the ring would wait silently for so many bytes of its own, so
+ * the connection falls back.
+ *
+ * Context: process.
+ * Return: as TCP's own.
+ */
 int xway_set_rcvlowat(struct sock *sk, int val)
 {
 	struct xway_conn *conn = xway_attached(sk);
@@ -363,7 +430,17 @@ int xway_set_rcvlowat(struct sock *sk, int val)
 	return xway_base_ops(sk)->set_rcvlowat(sk, val);
 }
 
-/* An offset counts in one queue, and ring and TCP are two: stay on TCP. */
+/**
+ * xway_set_peek_off() - SO_PEEK_OFF
+ * @sk: a socket that is attached, or was a moment ago
+ * @val: bytes; negative: off
+ *
+ * An offset counts in one queue, but TCP and the ring are two. So the
+ * connection falls back first.
+ *
+ * Context: process, may sleep.
+ * Return: as TCP's own.
+ */
 int xway_set_peek_off(struct sock *sk, int val)
 {
 	struct xway_conn *conn = val >= 0 ? give_back(sk, XWAY_R_OPTION) : NULL;
@@ -373,9 +450,18 @@ int xway_set_peek_off(struct sock *sk, int val)
 	return xway_base_ops(sk)->set_peek_off(sk, val);
 }
 
-/*
- * For zero-copy receive, which only TCP has. Mapping is no more than a mark on
- * the area, so nobody need wait here, where the address space is locked.
+/**
+ * xway_mmap() - mmap of our struct proto_ops, for zero-copy receive
+ * @file: the socket's file
+ * @sock: its socket is attached, or was a moment ago
+ * @vma: the area
+ *
+ * Only TCP has zero-copy receive, so the connection falls back. Mapping only
+ * marks the area, so nobody need wait for that here, where the address space is
+ * locked.
+ *
+ * Context: process.
+ * Return: as TCP's own.
  */
 int xway_mmap(struct file *file, struct socket *sock,
 	      struct vm_area_struct *vma)
