@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Receiving from a held socket: recvmsg and the question whether it would wait.
- */
+/* Receiving from an attached socket: recvmsg, and whether it would wait. */
 #include <linux/pagemap.h>
 #include <net/busy_poll.h>
 #include <net/tcp.h>
@@ -14,13 +12,16 @@
 /* Bytes of the user's memory to fault in before reading is tried again */
 #define FAULT_IN (256 * 1024)
 
-/* Times in a row that the user's memory may be gone again before it is used */
+/* Times in a row that faulted-in memory may be gone again before it is used */
 #define FAULTS_MAX 64
 
-/* Turns in which a reader may learn of its peer's switches */
+/* Turns in which rx_once() may learn of the peer's switches */
 #define TURNS_MAX 16
 
-/* How TCP's own recvmsg ends when it has no bytes: 0, an error, or -EAGAIN. */
+/*
+ * What TCP's own recvmsg returns if it has no bytes: 0, an error, or -EAGAIN to
+ * wait.
+ */
 static int rx_end(struct xway_conn *conn, struct sock *sk)
 {
 	if (sock_flag(sk, SOCK_DONE))
@@ -30,16 +31,17 @@ static int rx_end(struct xway_conn *conn, struct sock *sk)
 	if (!(READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN) &&
 	    READ_ONCE(sk->sk_state) != TCP_CLOSE)
 		return -EAGAIN;
-	/* The socket is not locked. What ended it meanwhile, FIN or reset, has
-	 * said so before these two: pairs with the barrier in tcp_reset().
+	/* The socket is not locked. A reset stores sk_err before these two:
+	 * pairs with the barrier in tcp_reset(), or where the kernel has that
+	 * one in tcp_done_with_error().
 	 */
 	smp_rmb();
 	if (sock_flag(sk, SOCK_DONE))
 		return 0;
 	if (sk->sk_err)
 		return sock_error(sk);
-	/* Who is not connected was disconnected, or else this is a reset whose
-	 * error the other direction has consumed.
+	/* Closed without an error. Either the socket was disconnected, or the
+	 * error of a reset was consumed by the sending direction.
 	 */
 	if (test_bit(XWAY_F_DETACHED, &conn->flags) &&
 	    !(READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN))
@@ -53,9 +55,9 @@ static bool rx_inq_wanted(const struct sock *sk, const struct msghdr *msg)
 }
 
 /*
- * Page faults are off: a user's fault handler must not keep rx.lock, which the
- * link's end waits for. One answer about unread bytes serves the whole call,
- * ours at its end.
+ * Read from TCP. Page faults are off: a user's fault handler must not keep
+ * rx.lock, for which the link's end waits. TCP_INQ has one answer for the whole
+ * call, which is ours at its end. TCP's answer is removed here.
  */
 static int rx_base(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 		   size_t len, int flags, int *addr_len)
@@ -69,11 +71,11 @@ static int rx_base(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 	pagefault_disable();
 	ret = conn->base_prot->recvmsg(sk, msg, len, flags, addr_len);
 	pagefault_enable();
-	/* Asked after it, because the option may be set during the call. */
+	/* Checked afterwards, because the option may be set during the call. */
 	if (rx_inq_wanted(sk, msg)) {
 		used = room - msg->msg_controllen;
 		last = tcp_sk(sk)->recvmsg_inq ? CMSG_SPACE(sizeof(int)) : 0;
-		/* A time stamp is before it, and stays. */
+		/* A time stamp comes before it and stays. */
 		used = used > last && !(flags & MSG_CMSG_COMPAT) ?
 			used - last : 0;
 		msg->msg_control = control + used;
@@ -84,9 +86,12 @@ static int rx_base(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 }
 
 /*
- * Nobody notes when bytes come into the ring, so who wants to know is returned
- * to TCP; but they may be read before. They came no later than now.
- * @room: of the control buffer before the call; a stamp of TCP's stays.
+ * Stamp bytes that came by ring. Nobody notes when bytes arrive there. So a
+ * connection whose program asks for time stamps falls back, but these bytes are
+ * read before. They came no later than now.
+ *
+ * @room: msg_controllen before the call. If it is less now, TCP has put a
+ *	stamp.
  */
 static void rx_stamp(struct sock *sk, struct msghdr *msg, size_t room)
 {
@@ -102,13 +107,20 @@ static void rx_stamp(struct sock *sk, struct msghdr *msg, size_t room)
 	consume_skb(skb);
 }
 
-/* Bytes that are there to be read, as TCP counts them for TCP_CM_INQ. */
+/**
+ * xway_rx_unread() - unread bytes, as TCP counts them for TCP_CM_INQ
+ * @conn: the socket's connection
+ * @sk: the socket
+ *
+ * Context: process, may sleep.
+ * Return: bytes of TCP and of the ring.
+ */
 u32 xway_rx_unread(struct xway_conn *conn, const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 n;
 
-	/* Bytes move from the ring to TCP under it. */
+	/* Bytes move from the ring to TCP under this lock. */
 	mutex_lock(&conn->rx.lock);
 	n = READ_ONCE(tp->rcv_nxt) - READ_ONCE(tp->copied_seq) +
 	    xway_rx_avail(conn);
@@ -120,7 +132,7 @@ static void rx_inq(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
 {
 	int inq = xway_rx_unread(conn, sk);
 
-	/* So that the program reads on, to the end. */
+	/* As TCP does: the program reads on, to the end. */
 	if (!inq && sock_flag(sk, SOCK_DONE))
 		inq = 1;
 	if (tcp_sk(sk)->recvmsg_inq)
@@ -137,7 +149,10 @@ static bool rx_at_urgent(const struct sock *sk)
 	       READ_ONCE(tp->urg_seq) == READ_ONCE(tp->copied_seq);
 }
 
-/* Peek at the TCP stretch that comes after the ring stretch being read. */
+/*
+ * Peek on, past a ring stretch, into the TCP stretch after it. @end: sequence
+ * number up to which it may be read.
+ */
 static int rx_peek_tcp(struct xway_conn *conn, struct sock *sk,
 		       struct msghdr *msg, size_t len, int flags,
 		       int *addr_len, u32 end)
@@ -156,10 +171,10 @@ static int rx_peek_tcp(struct xway_conn *conn, struct sock *sk,
 }
 
 /*
- * Read once from where the stream is; the call has @copied bytes already.
- * rx.lock is held, so that the decision and the reading are one.
+ * Read once from where the stream is. The call has @copied bytes already.
+ * rx.lock is held, so that deciding and reading are one step.
  *
- * Return: bytes; 0 where the call must end; -EAGAIN if nothing is there;
+ * Return: bytes; 0 if the call must end; -EAGAIN if there is nothing yet;
  * -XWAY_AGAIN_FAULT; or the socket's error.
  */
 static int rx_once(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
@@ -167,7 +182,9 @@ static int rx_once(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 {
 	struct xway_rx *rx = &conn->rx;
 	const struct tcp_sock *tp = tcp_sk(sk);
-	/* Does a peek go on in the next stretch? TCP would skip once more. */
+	/* Does a peek go on in the next stretch? Not with SO_PEEK_OFF: TCP
+	 * would skip the offset once more.
+	 */
 	bool on = (flags & MSG_PEEK) && READ_ONCE(sk->sk_peek_off) < 0;
 	u32 have, peek = 0, turns = 0;
 	int ret;
@@ -175,22 +192,23 @@ static int rx_once(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 	if ((flags & MSG_PEEK) && sk_peek_offset(sk, flags) > 0)
 		peek = sk_peek_offset(sk, flags);
 again:
-	/* An honest peer needs a few turns for its marks, and no more. */
+	/* An honest peer needs only a few turns for its marks. */
 	if (++turns > TURNS_MAX)
 		xway_conn_bad(conn);
 	if (test_bit(XWAY_F_BAD, &conn->flags))
 		return rx->spilled ? rx_end(conn, sk) : -ECONNRESET;
-	/* What TCP had before the marks are looked at was sent before any
-	 * switch that we do not see: safe to read. Later bytes may not be.
+	/* rcv_nxt before the marks. What TCP has by now was sent before any
+	 * switch that is not seen here, so it may be read. Later bytes may come
+	 * after such a switch.
 	 */
 	have = READ_ONCE(tp->rcv_nxt);
-	/* Pairs with the release in tx_mark(), before TCP sends what follows. */
+	/* Pairs with the release in tx_mark() at the peer. */
 	smp_rmb();
 	xway_rx_update(conn);
 	if (xway_rx_advance(conn, sk))
 		goto again;
 	if (rx->gen & 1) {
-		/* Who asks for nothing waits for something nevertheless. */
+		/* A read of 0 bytes waits for data, too. */
 		if (!len && xway_rx_avail(conn))
 			return 0;
 		ret = xway_rx_ring(conn, msg, len, flags, peek);
@@ -239,8 +257,8 @@ again:
 		return ret;
 	}
 	ret = rx_end(conn, sk);
-	/* rcv_nxt after the end: TCP stores it before the end. It has no write
-	 * barrier between the two; x86 keeps the order of stores.
+	/* The end before rcv_nxt. TCP stores rcv_nxt first, without a write
+	 * barrier; x86 keeps the order of stores.
 	 */
 	smp_rmb();
 	if (ret != -EAGAIN &&
@@ -251,6 +269,7 @@ again:
 	return ret;
 }
 
+/* Is there a reason not to wait for bytes? */
 static bool rx_ended(struct xway_conn *conn, struct sock *sk)
 {
 	return READ_ONCE(sk->sk_err) ||
@@ -260,7 +279,7 @@ static bool rx_ended(struct xway_conn *conn, struct sock *sk)
 	       test_bit(XWAY_F_DETACHED, &conn->flags);
 }
 
-/* Does anybody wait for the socket, or want a signal? With a full barrier. */
+/* Does anybody wait for the socket, or want signals? Makes a full barrier. */
 static bool rx_watched(struct sock *sk)
 {
 	bool ret;
@@ -272,6 +291,7 @@ static bool rx_watched(struct sock *sk)
 	return ret;
 }
 
+/* Tell those who watch the socket that there are bytes. */
 static void rx_tell(struct xway_conn *conn, struct sock *sk)
 {
 	local_bh_disable();
@@ -280,8 +300,8 @@ static void rx_tell(struct xway_conn *conn, struct sock *sk)
 }
 
 /*
- * SO_BUSY_POLL, net.core.busy_read: look for so long before falling asleep, and
- * if nobody else waits have the peer send no event meanwhile. Return: is there
+ * SO_BUSY_POLL, net.core.busy_read: look for bytes for a while before sleeping.
+ * The peer sends no event meanwhile if nobody else waits. Return: is there
  * something to read?
  */
 static bool rx_spin(struct xway_conn *conn, struct sock *sk)
@@ -292,8 +312,8 @@ static bool rx_spin(struct xway_conn *conn, struct sock *sk)
 		return false;
 	start = busy_loop_current_time();
 	xway_rx_disarm(conn);
-	/* Who fell asleep before that has lost its request: make it again. Who
-	 * does so later makes its own.
+	/* A task that fell asleep before the disarm has lost its request for an
+	 * event: make it again. A task that falls asleep later makes its own.
 	 */
 	if (rx_watched(sk)) {
 		xway_rx_arm(conn, sk);
@@ -311,7 +331,10 @@ static bool rx_spin(struct xway_conn *conn, struct sock *sk)
 	return false;
 }
 
-/* Return: 0, or as TCP does -EPIPE if the socket was disconnected meanwhile. */
+/*
+ * Sleep until there may be something to read. Return: 0; -EPIPE, as TCP does,
+ * if the socket was disconnected meanwhile.
+ */
 static int rx_wait(struct xway_conn *conn, struct sock *sk, long *timeo)
 {
 	DEFINE_WAIT_FUNC(wait, woken_wake_function);
@@ -329,7 +352,10 @@ static int rx_wait(struct xway_conn *conn, struct sock *sk, long *timeo)
 	return READ_ONCE(sk->sk_disconnects) == disconnects ? 0 : -EPIPE;
 }
 
-/* Sleep until more than @had bytes are unread, or no more can come; as rx_wait(). */
+/*
+ * Sleep until more than @had bytes are unread, or no more can come. Return: as
+ * rx_wait().
+ */
 static int rx_wait_more(struct xway_conn *conn, struct sock *sk, long *timeo,
 			u32 had)
 {
@@ -344,7 +370,9 @@ static int rx_wait_more(struct xway_conn *conn, struct sock *sk, long *timeo,
 		xway_rx_arm(conn, sk);
 		if (xway_rx_unread(conn, sk) > had || rx_ended(conn, sk))
 			break;
-		/* Bytes came, and another reader took some: not asked for yet. */
+		/* More bytes have come than were known when the event was asked
+		 * for, but another reader took some. Ask again.
+		 */
 		if (READ_ONCE(conn->rx.prod) != prod)
 			continue;
 		*timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, *timeo);
@@ -357,9 +385,9 @@ static int rx_wait_more(struct xway_conn *conn, struct sock *sk, long *timeo,
 }
 
 /*
- * TCP makes a new edge for every arrival. So before the call ends, if anybody
- * watches the socket, ask for an event at the next byte; and if one came since
- * we looked, and saw @prod, make the edge ourselves.
+ * TCP makes a new edge for every arrival. So before the call ends, ask for an
+ * event at the next byte if anybody watches the socket. If bytes came since the
+ * call saw @prod, make the edge here.
  */
 static void rx_rearm(struct xway_conn *conn, struct sock *sk, u32 prod)
 {
@@ -374,13 +402,16 @@ static void rx_rearm(struct xway_conn *conn, struct sock *sk, u32 prod)
 	mutex_unlock(&conn->rx.lock);
 	if (more) {
 		xway_rx_arm(conn, sk);
-		/* Another reader may have it. */
+		/* Another reader may have taken them. */
 		if (xway_rx_readable(conn, sk, true))
 			rx_tell(conn, sk);
 	}
 }
 
-/* The reader has read all that did not come by TCP: let the socket go. */
+/*
+ * All bytes that came by ring are read: finish a fallback or a park. rx.lock is
+ * held.
+ */
 static void rx_finish(struct xway_conn *conn, struct sock *sk)
 {
 	if (!test_bit(XWAY_F_FALLBACK, &conn->flags) ||
@@ -389,12 +420,13 @@ static void rx_finish(struct xway_conn *conn, struct sock *sk)
 		return;
 	lock_sock(sk);
 	if (conn->sk == sk && !xway_detach_or_park(conn, sk))
-		xway_conn_queue(conn);	/* asks again until there is memory */
+		xway_conn_queue(conn);	/* tries again until there is memory */
 	release_sock(sk);
 }
 
-/* @held: the connection, with the caller's reference; another one in the end if
- * that in the socket is renewed.
+/*
+ * @held: the connection, with the caller's reference. It is exchanged for the
+ *	fresh one if the connection parks during the call.
  */
 static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 		      struct msghdr *msg, size_t len, int flags, int *addr_len)
@@ -409,7 +441,9 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 	u32 prod = READ_ONCE(conn->rx.prod);
 	bool looked = false, last = false;
 
-	/* What TCP copies in part of a peek it does not say. */
+	/* If a peek of TCP's fails in the middle, nobody knows how much it
+	 * copied.
+	 */
 	if ((flags & (MSG_PEEK | MSG_TRUNC)) == MSG_PEEK)
 		fault_in_iov_iter_writeable(&msg->msg_iter,
 					    min_t(size_t, len, FAULT_IN));
@@ -429,8 +463,9 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 				break;
 			if (!copied && timeo && xway_restart(msg))
 				return -ERESTARTSYS;
-			/* MSG_WAITALL has its due; our text waits with it.
-			 * TCP would wait for all of SO_RCVLOWAT once more.
+			/* MSG_WAITALL waits on in TCP, and keeps the module
+			 * meanwhile. Without it the call must not wait: TCP
+			 * would wait for all of SO_RCVLOWAT once more.
 			 */
 			if (copied && !(flags & MSG_WAITALL))
 				flags |= MSG_DONTWAIT;
@@ -470,9 +505,9 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 				break;
 			if (!(flags & MSG_PEEK))
 				continue;
-			/* MSG_WAITALL: peek again, from the first byte, once
-			 * there are more; if a peek then shows no more, the
-			 * rest is past the next switch.
+			/* MSG_WAITALL: once there is more, peek again from the
+			 * first byte. If that shows no more, the rest is past
+			 * the next switch.
 			 */
 			if (copied >= target || copied == peeked || last ||
 			    READ_ONCE(sk->sk_peek_off) >= 0)
@@ -486,7 +521,7 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 			continue;
 		}
 		if (ret != -EAGAIN) {
-			/* An error waits for the next call if bytes were read. */
+			/* If bytes were read, the error waits for the next call. */
 			if (copied)
 				xway_keep_error(sk, ret);
 			else
@@ -496,7 +531,9 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 		if (copied >= target)
 			break;
 		if (!timeo) {
-			/* Arm, then look once more: the edge after EAGAIN. */
+			/* Ask for an event, then look once more: EAGAIN
+			 * promises an edge.
+			 */
 			xway_rx_arm(conn, sk);
 			if (!looked && xway_rx_readable(conn, sk, false)) {
 				looked = true;
@@ -525,6 +562,17 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 	return copied;
 }
 
+/**
+ * xway_recvmsg() - recvmsg of our struct proto
+ * @sk: a socket that is attached, or was a moment ago
+ * @msg: where to
+ * @len: at most so many bytes
+ * @flags: MSG_*
+ * @addr_len: for TCP's own recvmsg
+ *
+ * Context: process, may sleep; the socket is not locked.
+ * Return: bytes; 0 at the end of the stream; or a negative errno.
+ */
 int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags,
 		 int *addr_len)
 {
@@ -552,6 +600,15 @@ int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags,
 	return ret;
 }
 
+/**
+ * xway_sock_is_readable() - for poll(): can bytes of the ring be read?
+ * @sk: a socket that is attached, or was a moment ago
+ *
+ * Asks for an event at the next byte, too.
+ *
+ * Context: process or softirq; no lock is held.
+ * Return: false also if there are fewer than SO_RCVLOWAT.
+ */
 bool xway_sock_is_readable(struct sock *sk)
 {
 	struct xway_conn *conn;

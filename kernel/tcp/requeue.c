@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Giving unread bytes of the ring to TCP, so that a socket can go back to it at
- * once, whoever reads and whenever.
+ * Requeue: puts spilled bytes into TCP's receive queue, so that a socket can be
+ * detached at once, whether the program reads or not.
  *
- * They go into TCP's receive queue, to their place in the stream. To make room
- * for them the sequence numbers of what is unread before them are lowered. That
- * is safe: TCP compares copied_seq and the numbers of queued buffers with each
- * other and with rcv_nxt, and never sends them. A buffer may begin before the
- * place at which it is read, as after a retransmission.
+ * The bytes go to their place in the stream. To make room for them, the
+ * sequence numbers of unread bytes before them are lowered. That is safe: TCP
+ * compares copied_seq and the numbers of queued buffers with each other and
+ * with rcv_nxt, and never sends them. A buffer may begin before the place from
+ * which it is read, as after a retransmission.
  */
 #include <linux/skbuff.h>
 #include <net/tcp.h>
@@ -15,7 +15,10 @@
 #include "calls.h"
 #include "conn.h"
 
-/* Copy-free: the buffer takes references to the pages that were copied out. */
+/*
+ * A buffer of spilled bytes from index @at on. It takes references on their
+ * pages and copies nothing.
+ */
 static struct sk_buff *skb_of_ring(struct xway_rx *rx, struct sock *sk, u32 at)
 {
 	struct sk_buff *skb = alloc_skb(0, GFP_KERNEL);
@@ -35,7 +38,7 @@ static struct sk_buff *skb_of_ring(struct xway_rx *rx, struct sock *sk, u32 at)
 	}
 	skb->ip_summed = CHECKSUM_UNNECESSARY;
 	TCP_SKB_CB(skb)->tcp_flags = TCPHDR_ACK;
-	/* As rx_stamp() has it: they came no later. */
+	/* As in rx_stamp(): they came no later than now. */
 	if (xway_rx_stamps(sk)) {
 		skb->tstamp = ktime_get_real();
 		TCP_SKB_CB(skb)->has_rxtstamp = 1;
@@ -49,8 +52,9 @@ static struct sk_buff *skb_of_ring(struct xway_rx *rx, struct sock *sk, u32 at)
 }
 
 /*
- * TCP has joined unread bytes from before @seq and from after it in one buffer.
- * Return: a second one behind it, for those after; NULL without memory.
+ * TCP has joined bytes from before and after @seq in one buffer. Split it at
+ * @seq.
+ * Return: the second buffer, queued behind the first; NULL without memory.
  */
 static struct sk_buff *skb_cut(struct sock *sk, struct sk_buff *skb, u32 seq)
 {
@@ -71,8 +75,8 @@ static struct sk_buff *skb_cut(struct sock *sk, struct sk_buff *skb, u32 seq)
 }
 
 /*
- * The buffer before which bytes at @seq belong, the list's head if that is its
- * end; NULL without memory.
+ * Return: the buffer before which bytes at @seq belong; the list's head if they
+ * belong at the end; NULL without memory.
  */
 static struct sk_buff *place_of(struct sock *sk, u32 seq)
 {
@@ -89,6 +93,7 @@ static struct sk_buff *place_of(struct sock *sk, u32 seq)
 	return (struct sk_buff *)&sk->sk_receive_queue;
 }
 
+/* Make buffers of all spilled bytes. Return: false without memory. */
 static bool ring_buffers(struct xway_rx *rx, struct sock *sk,
 			 struct sk_buff_head *list)
 {
@@ -108,8 +113,8 @@ static bool ring_buffers(struct xway_rx *rx, struct sock *sk,
 }
 
 /*
- * Put @list, which holds @total bytes, before @next, so that they end at @seq,
- * with or without the FIN that was there.
+ * Put @list, which has @total bytes, before @next, so that it ends at @seq.
+ * With @fin its last buffer also carries the FIN that was read there.
  */
 static void insert(struct sock *sk, struct sk_buff_head *list, u32 total,
 		   struct sk_buff *next, u32 seq, bool fin)
@@ -136,9 +141,9 @@ static void insert(struct sock *sk, struct sk_buff_head *list, u32 total,
 }
 
 /*
- * Bytes that a receive buffer may have, however large rings are and however often
- * the socket goes back to TCP: twice what TCP's own tuning may give it, or what the
- * user has.
+ * The most bytes that a receive buffer may have, however large rings are and
+ * however often the connection parks: twice what TCP's tuning may give it, or
+ * what the user has set.
  */
 static int rcvbuf_most(const struct sock *sk)
 {
@@ -147,7 +152,7 @@ static int rcvbuf_most(const struct sock *sk)
 	return max(READ_ONCE(sk->sk_rcvbuf), 2 * min(tuned, INT_MAX / 2));
 }
 
-/* What TCP has offered a window for must find room beside what is queued. */
+/* TCP has offered a window. Make room for it beside what is queued. */
 static void rcvbuf_fit(struct sock *sk)
 {
 	s64 need = atomic_read(&sk->sk_rmem_alloc) +
@@ -158,20 +163,23 @@ static void rcvbuf_fit(struct sock *sk)
 }
 
 /**
- * xway_rx_requeue() - put what was copied out of the ring into TCP's queue
+ * xway_rx_requeue() - put spilled bytes into TCP's receive queue
  * @conn: connection whose peer sends by TCP, its rx.lock held
  * @sk: its socket, locked
  *
- * Return: 0 if nothing but TCP's queue holds bytes now; -EAGAIN if bytes from
- * before the ring's are under way, memory is short, or TCP's queue is as long as it
- * may be; -EILSEQ if a user inside the kernel has read on past their place: only a
- * reset is honest. May sleep.
+ * Context: process, may sleep.
+ * Return: 0 if all unread bytes are in TCP's queue now; -EAGAIN if TCP bytes
+ * from before them are under way, memory is short, or TCP's queue is as long as
+ * it may be; -EILSEQ if a user inside the kernel has read past their place, so
+ * that only a reset is honest.
  */
 int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct xway_rx *rx = &conn->rx;
-	/* Where the ring stretch began: a stretch of TCP is the last seen. */
+	/* Where the ring stretch began; the last stretch that is seen is one of
+	 * TCP.
+	 */
 	u32 seq = rx->mark[1].seq, total = rx->prod - rx->cons;
 	struct sk_buff_head list;
 	struct sk_buff *next;
@@ -195,7 +203,9 @@ int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 	}
 	/* The reader may have taken the FIN with the last byte before it. */
 	fin = sock_flag(sk, SOCK_DONE) && tp->copied_seq == tp->rcv_nxt;
-	/* Our readers have not read on; TCP may have passed an urgent byte. */
+	/* A reader of ours that is in the ring stretch has not gone on, so its
+	 * bytes belong at copied_seq. TCP may have passed an urgent byte.
+	 */
 	if ((rx->gen & 1) && !xway_conn_taken(conn, sk))
 		seq = tp->copied_seq - fin;
 	fin = fin && tp->copied_seq == seq + 1;
@@ -204,13 +214,17 @@ int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 	if (after(seq, tp->rcv_nxt)) {
 		if (sk->sk_state != TCP_CLOSE)
 			return -EAGAIN;
-		/* They will never come, and what follows them is lost too. */
+		/* TCP's bytes before them will never come, and so these are
+		 * lost, too.
+		 */
 		xway_rx_discard(conn);
 		return 0;
 	}
 	if (tp->urg_data && before(tp->urg_seq, seq))
 		return -EAGAIN;
-	/* Who fills ring after ring for a program that reads nothing waits. */
+	/* A peer that fills ring after ring for a program that does not read
+	 * must wait.
+	 */
 	if (atomic_read(&sk->sk_rmem_alloc) > rcvbuf_most(sk))
 		return -EAGAIN;
 	next = place_of(sk, seq);
@@ -219,7 +233,7 @@ int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 
 	insert(sk, &list, total, next, seq, fin);
 	WRITE_ONCE(tp->copied_seq, tp->copied_seq - total - fin);
-	/* Measures how fast the program reads: starts anew. */
+	/* TCP measures with it how fast the program reads: begin anew. */
 	tp->rcvq_space.seq = tp->copied_seq;
 	rcvbuf_fit(sk);
 
@@ -232,11 +246,14 @@ int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 }
 
 /**
- * xway_rx_requeued() - does TCP's queue hold unread bytes that came by the ring?
- * @conn: connection that is back on TCP
+ * xway_rx_requeued() - has TCP's queue unread bytes that came by ring?
+ * @conn: connection whose bytes were requeued, or not
  * @sk: its socket
  *
- * They are there on top of what TCP may keep. Context: any.
+ * These bytes are more than TCP may keep unread.
+ *
+ * Context: any.
+ * Return: true until the last of them is read.
  */
 bool xway_rx_requeued(const struct xway_conn *conn, const struct sock *sk)
 {

@@ -3,7 +3,8 @@
  * Receiving: which bytes come next, and reading them from the ring.
  *
  * A stream is a sequence of stretches: TCP up to a sequence number, ring up to
- * an index, TCP, and so on. rx.gen numbers the stretch that is being read.
+ * an index, TCP, and so on. rx.gen is the number of the stretch that is being
+ * read.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -17,8 +18,9 @@
 #include "core/core.h"
 #include "trace.h"
 
-/* Give room back at least this often, so that the writer works beside us: after
- * so much, or a sixteenth of a larger ring.
+/*
+ * The reader publishes its index after so many bytes, or after a sixteenth of a
+ * larger ring, so that the writer can go on meanwhile.
  */
 #define RX_STRETCH 16384u
 
@@ -26,8 +28,10 @@
  * xway_rx_update() - learn of the peer's switches
  * @conn: connection, its rx.lock held
  *
- * Whoever saw TCP bytes that came after a switch and then calls this learns of
- * that switch: the sender stored the mark first.
+ * Whoever has seen TCP bytes that came after a switch learns of that switch
+ * here, because the sender stores the mark first.
+ *
+ * Context: process.
  */
 void xway_rx_update(struct xway_conn *conn)
 {
@@ -39,7 +43,7 @@ void xway_rx_update(struct xway_conn *conn)
 	rcu_read_lock();
 	peer = rcu_dereference(conn->chan.peer);
 	if (peer && !rx->spilled) {
-		/* Marks after it: pairs with tx_mark() at the peer. */
+		/* The number before the marks: pairs with tx_mark() at the peer. */
 		gen = virt_load_acquire(&peer->gen);
 		if (gen - rx->gen > 2 || (s32)(gen - rx->seen) < 0) {
 			xway_conn_bad(conn);
@@ -58,6 +62,7 @@ void xway_rx_update(struct xway_conn *conn)
  * xway_rx_avail() - bytes of the ring that can be read now
  * @conn: connection, its rx.lock held
  *
+ * Context: process.
  * Return: bytes from rx.cons up to the peer's index or the end of the stretch.
  */
 u32 xway_rx_avail(struct xway_conn *conn)
@@ -70,7 +75,9 @@ u32 xway_rx_avail(struct xway_conn *conn)
 		rcu_read_lock();
 		peer = rcu_dereference(conn->chan.peer);
 		if (peer) {
-			/* Bytes after it: pairs with xway_tx_publish(). */
+			/* The index before the bytes: pairs with
+			 * xway_tx_publish() at the peer.
+			 */
 			rx->prod = virt_load_acquire(&peer->prod);
 		}
 		rcu_read_unlock();
@@ -95,6 +102,7 @@ u32 xway_rx_avail(struct xway_conn *conn)
  * @conn: connection, its rx.lock held
  * @sk: its socket
  *
+ * Context: process.
  * Return: true if it went on.
  */
 bool xway_rx_advance(struct xway_conn *conn, struct sock *sk)
@@ -109,7 +117,9 @@ bool xway_rx_advance(struct xway_conn *conn, struct sock *sk)
 		if (rx->cons != rx->mark[next].idx)
 			return false;
 	} else {
-		/* FIN takes a sequence number as well: not before, not equal */
+		/* copied_seq may be one more than the mark: FIN takes a
+		 * sequence number, too.
+		 */
 		if (before(READ_ONCE(tcp_sk(sk)->copied_seq),
 			   rx->mark[next].seq))
 			return false;
@@ -126,12 +136,19 @@ bool xway_rx_advance(struct xway_conn *conn, struct sock *sk)
 	return true;
 }
 
-/* Has everything that did not come by TCP been read? */
+/**
+ * xway_rx_done() - has everything that came by ring been read?
+ * @conn: connection
+ *
+ * Context: any; certain only while its rx.lock is held.
+ * Return: true if the stream is on TCP and no switch is known.
+ */
 bool xway_rx_done(struct xway_conn *conn)
 {
 	return !(conn->rx.gen & 1) && conn->rx.gen == conn->rx.seen;
 }
 
+/* Let the peer see that there is more room: pairs with tx_used() there. */
 static void rx_publish(struct xway_conn *conn, u32 old)
 {
 	const struct xway_words *peer;
@@ -147,9 +164,12 @@ static void rx_publish(struct xway_conn *conn, u32 old)
 }
 
 /*
- * Copy what lies in one piece, or with MSG_TRUNC count it. Page faults are off
- * while the peer's pages are read, so that unmapping never waits for a user's
- * fault handler. @len: in: bytes wanted; out: of these, bytes in the piece.
+ * Copy what lies in one piece; with MSG_TRUNC only count it. Page faults are
+ * off while the peer's pages are read, so that unmapping never waits for a
+ * user's fault handler.
+ *
+ * @len: in: bytes wanted; out: bytes of these that are in the piece
+ *
  * Return: bytes copied.
  */
 static u32 rx_copy(const struct xway_rx *rx, struct msghdr *msg, u32 idx,
@@ -161,7 +181,7 @@ static u32 rx_copy(const struct xway_rx *rx, struct msghdr *msg, u32 idx,
 	if (flags & MSG_TRUNC)
 		return *len;
 	pagefault_disable();
-	got = _copy_to_iter(at, *len, &msg->msg_iter);	/* as xway_tx_copy() */
+	got = _copy_to_iter(at, *len, &msg->msg_iter);	/* as in xway_tx_copy() */
 	pagefault_enable();
 	return got;
 }
@@ -170,10 +190,11 @@ static u32 rx_copy(const struct xway_rx *rx, struct msghdr *msg, u32 idx,
  * xway_rx_ring() - copy bytes out of the ring
  * @conn: connection that reads a ring stretch, its rx.lock held
  * @msg: where to
- * @len: at most so many
+ * @len: at most so many bytes
  * @flags: MSG_PEEK and MSG_TRUNC count
  * @peek_off: with MSG_PEEK, bytes to pass over
  *
+ * Context: process.
  * Return: bytes copied; 0 if there are none; -XWAY_AGAIN_FAULT if the caller
  * must fault in the user's memory without rx.lock and try again.
  */
@@ -222,9 +243,10 @@ int xway_rx_ring(struct xway_conn *conn, struct msghdr *msg, size_t len,
  * xway_rx_peek_next() - peek into the ring stretch after the TCP stretch
  * @conn: connection that reads a TCP stretch, its rx.lock held
  * @msg: where to
- * @len: at most so many
+ * @len: at most so many bytes
  * @flags: with MSG_TRUNC bytes are only counted
  *
+ * Context: process.
  * Return: bytes copied; fewer than there are if the user's memory is not there.
  */
 u32 xway_rx_peek_next(struct xway_conn *conn, struct msghdr *msg, size_t len,
@@ -251,13 +273,16 @@ u32 xway_rx_peek_next(struct xway_conn *conn, struct msghdr *msg, size_t len,
 }
 
 /**
- * xway_rx_readable() - is there something to read, as far as one can see?
+ * xway_rx_readable() - is there something to read, as far as can be seen?
  * @conn: connection
  * @sk: its socket
- * @tcp: count TCP's bytes too (poll counts them itself)
+ * @tcp: count TCP's bytes too (poll() counts them itself)
  *
- * Without rx.lock, so a reader may be at work: what it leaves is what counts,
- * and it looks again before it sleeps.
+ * A reader may be at work, because this takes no rx.lock. It may leave less
+ * than is seen here, and looks again before it sleeps.
+ *
+ * Context: any.
+ * Return: true if bytes of the ring or, with @tcp, of TCP can be read.
  */
 bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp)
 {
@@ -276,7 +301,7 @@ bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp)
 	seen = READ_ONCE(rx->seen);
 	mark = rx->mark;
 	if (peer && seen == gen) {
-		/* Marks after it: pairs with tx_mark() at the peer. */
+		/* The number before the marks: pairs with tx_mark() at the peer. */
 		seen = virt_load_acquire(&peer->gen);
 		mark = peer->mark;
 	}
@@ -286,7 +311,9 @@ bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp)
 		ring = !before(READ_ONCE(tp->copied_seq),
 			       READ_ONCE(mark[(gen + 1) & 1].seq));
 	if (peer)
-		/* As in xway_rx_avail(): pairs with xway_tx_publish(). */
+		/* As in xway_rx_avail(): pairs with xway_tx_publish() at the
+		 * peer.
+		 */
 		prod = virt_load_acquire(&peer->prod);
 	rcu_read_unlock();
 	if (ring && prod != cons)
@@ -294,8 +321,8 @@ bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp)
 	if (!tcp || !next_tcp)
 		return false;
 	have = READ_ONCE(tp->rcv_nxt) - READ_ONCE(tp->copied_seq);
-	/* As in tcp_poll(): an urgent byte is not read with others, and who
-	 * peeks does not get past it.
+	/* As in tcp_poll(): an urgent byte is not read with others, and a peek
+	 * does not get past it.
 	 */
 	if (unlikely(READ_ONCE(tp->urg_data)) && have &&
 	    READ_ONCE(tp->urg_seq) == READ_ONCE(tp->copied_seq) &&
@@ -308,7 +335,10 @@ bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp)
  * xway_rx_empty() - has all that is in the peer's ring been read?
  * @conn: connection
  *
- * Without rx.lock, as xway_rx_readable(). Return: false without a channel, too.
+ * Takes no rx.lock, as xway_rx_readable().
+ *
+ * Context: any.
+ * Return: false also without a channel.
  */
 bool xway_rx_empty(const struct xway_conn *conn)
 {
@@ -327,7 +357,10 @@ bool xway_rx_empty(const struct xway_conn *conn)
  * @conn: connection that reads a ring stretch
  * @sk: its socket
  *
- * Without rx.lock, as xway_rx_readable().
+ * Takes no rx.lock, as xway_rx_readable().
+ *
+ * Context: any.
+ * Return: true if the reader is to go on waiting.
  */
 bool xway_rx_low(struct xway_conn *conn, const struct sock *sk)
 {
@@ -339,8 +372,8 @@ bool xway_rx_low(struct xway_conn *conn, const struct sock *sk)
 		return false;
 	rcu_read_lock();
 	peer = rcu_dereference(conn->chan.peer);
-	/* TCP does not count what is in the ring when it wakes: once the rest
-	 * comes by TCP, what is here is enough.
+	/* If the rest comes by TCP, what is in the ring is enough: TCP does not
+	 * count it when it decides to wake.
 	 */
 	if (peer && READ_ONCE(peer->gen) == gen)
 		ret = READ_ONCE(peer->prod) - READ_ONCE(conn->rx.cons) < low;
@@ -348,7 +381,14 @@ bool xway_rx_low(struct xway_conn *conn, const struct sock *sk)
 	return ret;
 }
 
-/* Ask for no event: an index that was passed is not passed again soon. */
+/**
+ * xway_rx_disarm() - ask for no event
+ * @conn: connection
+ *
+ * An index that has been passed is not passed again soon.
+ *
+ * Context: any.
+ */
 void xway_rx_disarm(struct xway_conn *conn)
 {
 	rcu_read_lock();
@@ -361,8 +401,9 @@ void xway_rx_disarm(struct xway_conn *conn)
  * xway_rx_arm_next() - ask for an event at the next byte that is put
  * @conn: connection
  *
- * For signals, of which each arrival is one, whether the last has been read or
- * not.
+ * For signals: each arrival is one, whether the last one was read or not.
+ *
+ * Context: any but hard interrupt.
  */
 void xway_rx_arm_next(struct xway_conn *conn)
 {
@@ -371,8 +412,8 @@ void xway_rx_arm_next(struct xway_conn *conn)
 
 	rcu_read_lock();
 	peer = rcu_dereference(conn->chan.peer);
-	/* One that came before this was armed is not the next one. An honest
-	 * peer does not put so many meanwhile.
+	/* A byte that came before the index was stored is not the next one. An
+	 * honest peer does not put bytes 16 times meanwhile.
 	 */
 	if (peer) {
 		do {
@@ -390,7 +431,9 @@ void xway_rx_arm_next(struct xway_conn *conn)
  * @conn: connection
  * @sk: its socket
  *
- * None comes as long as there are bytes that nobody has looked at.
+ * No event comes as long as there are bytes that nobody has looked at.
+ *
+ * Context: any but hard interrupt.
  */
 void xway_rx_arm(struct xway_conn *conn, const struct sock *sk)
 {
@@ -402,8 +445,8 @@ void xway_rx_arm(struct xway_conn *conn, const struct sock *sk)
 		return;
 	}
 	rcu_read_lock();
-	/* Another reader that went on meanwhile has asked for a later one, or has
-	 * not seen that somebody waits: an older request must not stay.
+	/* Another reader may have gone on and asked for a later index, or not
+	 * have seen that somebody waits. So an older request must not stay.
 	 */
 	peer = rcu_dereference(conn->chan.peer);
 	if (peer) {
@@ -411,8 +454,9 @@ void xway_rx_arm(struct xway_conn *conn, const struct sock *sk)
 			prod = READ_ONCE(conn->rx.prod);
 			xway_ring_arm(&xway_own(conn)->want_data, prod + 1);
 		} while (READ_ONCE(conn->rx.prod) != prod && ++tries);
-		/* An older request was stored over that of another, who sleeps,
-		 * and what came before the newer one has passed neither.
+		/* For a moment the older request stood in the place of another
+		 * task's, which sleeps. Bytes that came in that moment passed
+		 * neither index: wake all.
 		 */
 		if (tries && READ_ONCE(peer->prod) != prod)
 			xway_conn_queue(conn);
@@ -420,6 +464,7 @@ void xway_rx_arm(struct xway_conn *conn, const struct sock *sk)
 	rcu_read_unlock();
 }
 
+/* So many pages do not count against the peer any more. */
 static void rx_uncharge(struct xway_conn *conn, u32 pages)
 {
 	conn->rx.charged -= pages;
@@ -429,10 +474,13 @@ static void rx_uncharge(struct xway_conn *conn, u32 pages)
 /**
  * xway_rx_charge() - may a connection read a ring of this size?
  * @conn: connection, its link's lock held
- * @pages: pages of the ring
+ * @pages: pages of the peer's ring
  *
- * What a peer leaves in a ring is copied out and stays until it is read, and counts
- * until then.
+ * The pages count against the peer from now on. What it leaves in the ring is
+ * spilled, and counts until it is read.
+ *
+ * Context: process.
+ * Return: true if they count now.
  */
 bool xway_rx_charge(struct xway_conn *conn, u32 pages)
 {
@@ -443,6 +491,12 @@ bool xway_rx_charge(struct xway_conn *conn, u32 pages)
 	return true;
 }
 
+/**
+ * xway_rx_free() - forget the peer's ring, or free the private copy of it
+ * @conn: connection; its rx.lock is held, or nobody else uses it
+ *
+ * Context: any but hard interrupt.
+ */
 void xway_rx_free(struct xway_conn *conn)
 {
 	u32 i;
@@ -456,7 +510,14 @@ void xway_rx_free(struct xway_conn *conn)
 	rx_uncharge(conn, conn->rx.charged);
 }
 
-/* Forget what the ring holds: TCP has it now, or nobody is to read it. */
+/**
+ * xway_rx_discard() - forget what is unread in the ring
+ * @conn: connection, its rx.lock held
+ *
+ * TCP has the bytes now, or nobody is to read them.
+ *
+ * Context: process.
+ */
 void xway_rx_discard(struct xway_conn *conn)
 {
 	struct xway_rx *rx = &conn->rx;
@@ -470,14 +531,15 @@ void xway_rx_discard(struct xway_conn *conn)
 }
 
 /**
- * xway_rx_spill() - copy what is unread out of the peer's ring
+ * xway_rx_spill() - copy what is unread in the peer's ring into private memory
  * @conn: connection with a channel, its rx.lock held
- * @forced: the peer will send no mark any more: take what it has published
+ * @forced: the peer sends no mark any more: take what it has published
  *
  * Afterwards nothing of the peer is needed to read on.
  *
- * Return: 0; or with nothing changed -EAGAIN if the peer is on its ring and may
- * put more there. Never with @forced.
+ * Context: process, may sleep.
+ * Return: 0; -EAGAIN, with nothing changed, if the peer is on its ring and may
+ * put more there. Never -EAGAIN with @forced.
  */
 int xway_rx_spill(struct xway_conn *conn, bool forced)
 {
@@ -492,7 +554,9 @@ int xway_rx_spill(struct xway_conn *conn, bool forced)
 	if (!forced && (rx->seen & 1))
 		return -EAGAIN;
 	xway_rx_avail(conn);
-	/* There is no way on without these bytes, and single pages come. */
+	/* There is no way on without these bytes. Single pages can always be
+	 * had.
+	 */
 	pages = kcalloc(rx->size / PAGE_SIZE, sizeof(*pages), GFP_KERNEL | __GFP_NOFAIL);
 	if (rx->prod - rx->cons > rx->size)
 		rx->prod = rx->cons;
@@ -520,7 +584,7 @@ int xway_rx_spill(struct xway_conn *conn, bool forced)
 	if (!copied)
 		xway_rx_free(conn);
 	if (forced && (rx->seen & 1)) {
-		/* The stretch ends where the peer's words end. */
+		/* The stretch ends where the published bytes end. */
 		rx->cut = true;
 		rx->seen++;
 		rx->mark[rx->seen & 1].idx = rx->prod;
