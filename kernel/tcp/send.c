@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Sending by a held socket: sendmsg and the question whether it would wait.
- */
+/* Sending by an attached socket: sendmsg, and whether it would wait. */
 #include <net/tcp.h>
 
 #include "calls.h"
@@ -10,12 +8,22 @@
 #include "attach.h"
 #include "tx.h"
 
-/* While a ring may come, TCP gets a long send() in pieces of this size. */
+/* TCP gets a long send() in pieces of so many bytes while a ring may come. */
 #define TCP_PIECE 65536
 
 /* Bytes that may be copied with softirqs off */
 #define SHORT_MAX 4096
 
+/**
+ * xway_stream_memory_free() - can bytes be sent without waiting, for poll()?
+ * @sk: a socket that is attached, or was a moment ago
+ * @wake: for TCP's own
+ *
+ * On the ring this asks for an event, too.
+ *
+ * Context: process or softirq.
+ * Return: true if the ring, or TCP, takes bytes.
+ */
 bool xway_stream_memory_free(const struct sock *sk, int wake)
 {
 	struct xway_conn *conn;
@@ -30,7 +38,10 @@ bool xway_stream_memory_free(const struct sock *sk, int wake)
 	return ret;
 }
 
-/* What the ring does not carry, this connection carries by TCP from now on. */
+/*
+ * Why the ring cannot carry the message, or XWAY_R_NONE. The connection falls
+ * back then.
+ */
 static __always_inline enum xway_reason
 tx_refusal(const struct xway_conn *conn, const struct sock *sk,
 	   const struct msghdr *msg)
@@ -39,10 +50,12 @@ tx_refusal(const struct xway_conn *conn, const struct sock *sk,
 		return XWAY_R_TIMESTAMP;
 	if (tcp_sk(sk)->repair)
 		return XWAY_R_REPAIR;
-	/* SO_MAX_PACING_RATE is kept by TCP's timer. */
+	/* TCP's timer keeps SO_MAX_PACING_RATE. */
 	if (READ_ONCE(sk->sk_max_pacing_rate) != ~0UL)
 		return XWAY_R_OPTION;
-	/* What the peer answers must come by TCP. */
+	/* A user inside the kernel reads TCP's queue: the peer's answer must
+	 * come by TCP.
+	 */
 	if (xway_conn_taken(conn, sk))
 		return XWAY_R_KERNEL;
 	return XWAY_R_NONE;
@@ -85,7 +98,7 @@ static int tx_tcp(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 }
 
 /*
- * Sleep until the ring has room or the wait makes no sense any more.
+ * Sleep until the ring has room, or waiting makes no sense any more.
  * Return: 0, or -EPIPE if the socket was disconnected meanwhile.
  */
 static int tx_wait(struct xway_conn *conn, struct sock *sk, long *timeo)
@@ -104,13 +117,13 @@ static int tx_wait(struct xway_conn *conn, struct sock *sk, long *timeo)
 			    xway_tx_writeable(conn, sk), &wait);
 	sk->sk_write_pending--;
 	remove_wait_queue(sk_sleep(sk), &wait);
-	/* Disconnected meanwhile: the ring may be another connection's. */
+	/* Disconnected meanwhile: the socket may have another connection by now. */
 	if (test_bit(XWAY_F_DETACHED, &conn->flags) && (conn->tx.gen & 1))
 		return -EPIPE;
 	return min(ret, 0);
 }
 
-/* Now or later, if it rests: then by a connection in its place */
+/* Can the socket go by ring now, or later after a park? */
 static bool may_have_ring(const struct xway_conn *conn)
 {
 	unsigned long flags = READ_ONCE(conn->flags);
@@ -124,8 +137,8 @@ static bool tx_ended(const struct sock *sk)
 }
 
 /*
- * @held is the connection, with a reference, and in the end the one that has taken
- * its place during a long send.
+ * @held: the connection, with the caller's reference. It is exchanged for the
+ *	fresh one if the connection parks during the call.
  */
 static int do_sendmsg(struct xway_conn **held, struct sock *sk,
 		      struct msghdr *msg)
@@ -143,7 +156,9 @@ static int do_sendmsg(struct xway_conn **held, struct sock *sk,
 		size_t piece = SIZE_MAX;
 
 		if (!(conn->tx.gen & 1) && !xway_tx_to_ring(conn, sk)) {
-			/* Each would have all of SO_SNDTIMEO. */
+			/* A timeout of SO_SNDTIMEO would begin anew for each
+			 * piece.
+			 */
 			if (may_have_ring(conn) && !(flags & MSG_OOB) &&
 			    (!timeo || timeo == MAX_SCHEDULE_TIMEOUT))
 				piece = TCP_PIECE;
@@ -164,7 +179,7 @@ static int do_sendmsg(struct xway_conn **held, struct sock *sk,
 			copied += ret;
 			if (ret < piece)
 				break;
-			/* While it slept, much may have come to be otherwise. */
+			/* Much may have changed while TCP slept. */
 			if (test_bit(XWAY_F_DETACHED, &conn->flags))
 				conn = *held = xway_attached_again(conn, sk);
 			why = tx_refusal(conn, sk, msg);
@@ -194,7 +209,9 @@ static int do_sendmsg(struct xway_conn **held, struct sock *sk,
 		if (!timeo) {
 			set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
 			sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
-			/* Arm; if half of it is free by now, there was room. */
+			/* Ask for an event. If half of the window is free by
+			 * now, there is room.
+			 */
 			if (xway_tx_writeable(conn, sk) &&
 			    xway_tx_look(conn, sk))
 				continue;
@@ -215,9 +232,9 @@ static int do_sendmsg(struct xway_conn **held, struct sock *sk,
 }
 
 /*
- * Copy into free room a message that is not one buffer, lies in pieces, or has a
- * bad address: that is found out there. Out of line, or it takes the registers that
- * copy_short() needs.
+ * Copy into free room a message that is not one buffer, lies in two pieces of
+ * the ring, or has a bad address. Out of line, because inline it would take the
+ * registers that copy_short() needs.
  */
 static noinline bool copy_pieces(const struct xway_tx *tx, struct msghdr *msg,
 				 u32 len)
@@ -230,10 +247,11 @@ static noinline bool copy_pieces(const struct xway_tx *tx, struct msghdr *msg,
 }
 
 /*
- * Copy a short message. One that is one buffer, as write() and send() have it, and
- * lies in one piece in the ring, is copied at once: of a few bytes the way through
- * _copy_from_iter() costs more than the bytes. Return: false, and @msg as it was,
- * if its memory is not there.
+ * Copy a short message. The usual one is one buffer, as of write() and send(),
+ * and lies in one piece in the ring. It is copied directly: _copy_from_iter()
+ * costs more than copying a few bytes does.
+ *
+ * Return: false, with @msg as it was, if its memory is not there.
  */
 static __always_inline bool copy_short(const struct xway_tx *tx,
 				       struct msghdr *msg, u32 len)
@@ -260,7 +278,8 @@ static __always_inline bool copy_short(const struct xway_tx *tx,
 	return true;
 }
 
-/* Put a short message into the ring. Return: false, and @msg as it was, if its
+/*
+ * Put a short message into the ring. Return: false, with @msg as it was, if its
  * memory is not there, or the peer has closed its socket.
  */
 static __always_inline bool put_short(struct xway_conn *conn,
@@ -275,9 +294,10 @@ static __always_inline bool put_short(struct xway_conn *conn,
 }
 
 /*
- * Most messages are short and find the ring in use and room in it. For them the
- * socket's spinlock does: nobody is its owner, and none can become it, so the
- * connection stays. Return: false, with nothing sent, if anything is otherwise.
+ * Most messages are short, and find the ring in use and room in it. The
+ * socket's spinlock is enough for them: the socket has no owner and gets none,
+ * so the connection stays attached.
+ * Return: false, with nothing sent, if anything is otherwise.
  */
 static bool send_short(struct sock *sk, struct msghdr *msg, u32 len)
 {
@@ -288,7 +308,7 @@ static bool send_short(struct sock *sk, struct msghdr *msg, u32 len)
 	conn = xway_attached_rcu(sk);
 	done = conn && !sock_owned_by_user_nocheck(sk) &&
 	       conn->tx.until - conn->tx.prod >= len &&
-	       /* SO_SNDBUF may just have been set: nobody tells us. */
+	       /* Nobody tells us when SO_SNDBUF is set. */
 	       (!(sk->sk_userlocks & SOCK_SNDBUF_LOCK) ||
 		xway_tx_room(&conn->tx, sk) >= len) && !tx_ended(sk) &&
 	       tx_refusal(conn, sk, msg) == XWAY_R_NONE &&
@@ -297,6 +317,15 @@ static bool send_short(struct sock *sk, struct msghdr *msg, u32 len)
 	return done;
 }
 
+/**
+ * xway_sendmsg() - sendmsg of our struct proto
+ * @sk: a socket that is attached, or was a moment ago
+ * @msg: the message
+ * @size: its bytes
+ *
+ * Context: process, may sleep; the socket is not locked.
+ * Return: bytes sent, or a negative errno.
+ */
 int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 {
 	struct xway_conn *conn = xway_attached(sk);
@@ -306,8 +335,8 @@ int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 	if (!conn) {
 		if (!(msg->msg_flags & MSG_DONTWAIT) && xway_restart(msg))
 			return -ERESTARTSYS;
-		/* Given back since the call began, and perhaps to another
-		 * owner, as kernel TLS.
+		/* The socket was detached since the call began. It may have
+		 * another owner now, such as kernel TLS.
 		 */
 		if (prot->sendmsg == xway_sendmsg)
 			prot = xway_base_of(sk);
@@ -319,7 +348,7 @@ int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 	lock_sock(sk);
 	if (unlikely(test_bit(XWAY_F_DETACHED, &conn->flags)))
 		conn = xway_attached_again(conn, sk);
-	/* MSG_FASTOPEN: TCP says what is wrong with that on a connection. */
+	/* TCP says what is wrong with MSG_FASTOPEN on a connection. */
 	if (unlikely(test_bit(XWAY_F_DETACHED, &conn->flags) || !size ||
 		     (msg->msg_flags & MSG_FASTOPEN)))
 		ret = tcp_sendmsg_locked(sk, msg, size);
@@ -332,12 +361,15 @@ int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 }
 
 /**
- * xway_sock_sendmsg() - sendmsg of the struct socket
- * @sock: its socket is held, or was a moment ago
+ * xway_sock_sendmsg() - sendmsg of our struct proto_ops
+ * @sock: its socket is attached, or was a moment ago
  * @msg: the message
  * @size: its bytes
  *
- * Stands before inet_sendmsg(), so that a short message need not go through it.
+ * In the place of inet_sendmsg(), which costs a short message too much.
+ *
+ * Context: process, may sleep; the socket is not locked.
+ * Return: bytes sent, or a negative errno.
  */
 int xway_sock_sendmsg(struct socket *sock, struct msghdr *msg, size_t size)
 {
@@ -347,7 +379,7 @@ int xway_sock_sendmsg(struct socket *sock, struct msghdr *msg, size_t size)
 	if (likely(size - 1 < SHORT_MAX && !(msg->msg_flags & ~plain) &&
 		   send_short(sk, msg, size)))
 		return size;
-	/* As inet_send_prepare(). What is held is bound. */
+	/* As inet_send_prepare(), but an attached socket is bound already. */
 	sock_rps_record_flow(sk);
 	return xway_sendmsg(sk, msg, size);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sending: the switch between TCP and ring, and bytes into the ring.
+ * Sending: switches between TCP and ring, and bytes into the ring.
  *
- * All functions are called with the socket locked by the caller, except
- * xway_tx_writeable(), which anybody may ask.
+ * The caller of each function has locked the socket, except where a function's
+ * context says otherwise.
  */
 #include <linux/tcp.h>
 #include <linux/uaccess.h>
@@ -16,12 +16,13 @@
 #include "trace.h"
 #include "tx.h"
 
-/* Bytes that are put before the reader, if it waits for them, hears of the first */
+/* Bytes of a message that are put before a waiting reader hears of the first */
 #define TX_STRETCH 16384u
 
 /* The ring is given up, or soon will be. */
 #define TX_OVER (BIT(XWAY_F_FALLBACK) | BIT(XWAY_F_TX_CLOSED) | BIT(XWAY_F_DETACHED))
 
+/* Switch: write a mark where TCP's bytes and the ring's now stand. */
 static void tx_mark(struct xway_conn *conn, struct sock *sk)
 {
 	struct xway_words *own = xway_own(conn);
@@ -30,8 +31,9 @@ static void tx_mark(struct xway_conn *conn, struct sock *sk)
 	WRITE_ONCE(own->mark[gen & 1].seq, tcp_sk(sk)->write_seq);
 	WRITE_ONCE(own->mark[gen & 1].idx, conn->tx.prod);
 	conn->tx.until = conn->tx.prod;
-	/* The mark before it, TCP's next byte after it: pairs with
-	 * xway_rx_update() and the read barrier in rx_once() at the peer.
+	/* The mark before the number, and the number before TCP's next byte:
+	 * pairs with xway_rx_update() and the read barrier in rx_once() at the
+	 * peer.
 	 */
 	virt_store_release(&own->gen, gen);
 	WRITE_ONCE(conn->tx.gen, gen);
@@ -39,9 +41,9 @@ static void tx_mark(struct xway_conn *conn, struct sock *sk)
 }
 
 /*
- * TCP may keep back a tail, under TCP_CORK or MSG_MORE, for bytes that will now
- * not come by TCP, and the reader of the ring would wait for it. PUSH overrides
- * that for what is queued; tcp_release_cb() sends it as this call ends.
+ * TCP_CORK or MSG_MORE may have TCP keep back a tail until more bytes come by
+ * TCP. None will, and the peer's reader needs the tail before the ring's bytes.
+ * PUSH has queued bytes sent; tcp_release_cb() does that as this call ends.
  */
 static void tx_push_tail(struct sock *sk)
 {
@@ -55,14 +57,15 @@ static void tx_push_tail(struct sock *sk)
 }
 
 /**
- * xway_tx_to_ring() - switch this direction to the ring if that is right now
+ * xway_tx_to_ring() - switch this direction to the ring if that is possible now
  * @conn: connection
- * @sk: its locked socket
+ * @sk: its socket, locked
  *
- * The TCP sequence number at which TCP's bytes end is the same at both ends. It
- * is one only if nobody sleeps in the middle of tcp_sendmsg_locked(), which
- * lets go of the socket's lock: sk_write_pending counts those.
+ * The mark needs the TCP sequence number at which TCP's bytes end. That is
+ * certain only if no task sleeps in the middle of tcp_sendmsg_locked(), which
+ * unlocks the socket while it waits. sk_write_pending counts these tasks.
  *
+ * Context: process.
  * Return: true if bytes now go to the ring.
  */
 bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk)
@@ -88,8 +91,10 @@ bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk)
 	}
 	if (ok) {
 		tx_mark(conn, sk);
-		/* The peer's conn_do_fallback() sets the flag and then looks at
-		 * gen; one sees the other. It copies out what it sees.
+		/* The number before the peer's flag: pairs with
+		 * xway_words_flag() in the peer's conn_do_fallback(), which
+		 * sets the flag and then looks at the number. One of the two
+		 * sees the other. The peer spills what it sees.
 		 */
 		virt_mb();
 		ok = !(READ_ONCE(peer->flags) & XWAY_WORDS_FALLBACK);
@@ -105,12 +110,14 @@ bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk)
 }
 
 /**
- * xway_tx_to_tcp() - switch this direction back to TCP
+ * xway_tx_to_tcp() - switch this direction to TCP
  * @conn: connection
- * @sk: its locked socket
+ * @sk: its socket, locked
  *
- * The mark is stored before the first TCP byte after it is sent, so whoever
- * sees that byte can see the mark.
+ * The mark is stored before the next TCP byte is sent, so whoever sees that
+ * byte can see the mark.
+ *
+ * Context: process.
  */
 void xway_tx_to_tcp(struct xway_conn *conn, struct sock *sk)
 {
@@ -122,7 +129,7 @@ void xway_tx_to_tcp(struct xway_conn *conn, struct sock *sk)
 		tx_mark(conn, sk);
 		xway_count(TO_TCP);
 		/* The mark before the question whether a post is due: pairs
-		 * with bell_run() at the peer.
+		 * with doorbell_run() at the peer.
 		 */
 		virt_mb();
 		xway_chan_bell(&conn->chan);
@@ -133,7 +140,7 @@ void xway_tx_to_tcp(struct xway_conn *conn, struct sock *sk)
 	rcu_read_unlock();
 }
 
-/* Has the peer closed its socket? */
+/* Has the peer closed its socket, or ended the channel? */
 static bool tx_reader_gone(struct xway_conn *conn)
 {
 	const struct xway_words *peer;
@@ -147,10 +154,13 @@ static bool tx_reader_gone(struct xway_conn *conn)
 }
 
 /**
- * xway_tx_discard() - this direction is TCP's again, without a mark
- * @conn: connection whose peer reads the ring no more
+ * xway_tx_discard() - switch this direction to TCP without a mark
+ * @conn: connection whose peer does not read the ring any more; its socket is
+ *	locked
  *
- * TCP then answers the bytes with a reset, as it would have without us.
+ * TCP then answers the next bytes with a reset, as it would without a channel.
+ *
+ * Context: process.
  */
 void xway_tx_discard(struct xway_conn *conn)
 {
@@ -160,7 +170,10 @@ void xway_tx_discard(struct xway_conn *conn)
 		WRITE_ONCE(conn->tx.gen, conn->tx.gen + 1);
 }
 
-/* Bytes in the ring; all of it without a peer, or one with a dishonest index. */
+/*
+ * Bytes in the own ring. It counts as full without a peer, or if the peer's
+ * index is dishonest.
+ */
 static u32 tx_used(struct xway_conn *conn)
 {
 	const struct xway_words *peer;
@@ -170,11 +183,12 @@ static u32 tx_used(struct xway_conn *conn)
 	peer = rcu_dereference(conn->chan.peer);
 	while (peer) {
 		prod = READ_ONCE(conn->tx.prod);
-		/* Who polls does not hold the socket's lock, and a sender may be
-		 * at work: an older cons would not go with a newer prod.
+		/* prod before cons: poll() does not hold the socket's lock, and
+		 * a sender may be at work. An older cons would not go with a
+		 * newer prod.
 		 */
 		smp_rmb();
-		/* Room is used after it: pairs with rx_publish(). */
+		/* cons before room is used: pairs with rx_publish() at the peer. */
 		cons = virt_load_acquire(&peer->cons);
 		if (xway_ring_unread(prod, cons, conn->tx.size, &used)) {
 			ret = used;
@@ -189,7 +203,13 @@ static u32 tx_used(struct xway_conn *conn)
 	return ret;
 }
 
-/* Has the peer read all that is in the own ring? Context: any. */
+/**
+ * xway_tx_empty() - has the peer read all that is in the own ring?
+ * @conn: connection
+ *
+ * Context: any.
+ * Return: false also without a peer.
+ */
 bool xway_tx_empty(struct xway_conn *conn)
 {
 	return !tx_used(conn);
@@ -198,9 +218,10 @@ bool xway_tx_empty(struct xway_conn *conn)
 /**
  * xway_tx_look() - learn how far the reader is
  * @conn: connection whose sending direction is on the ring
- * @sk: its locked socket
+ * @sk: its socket, locked
  *
- * Return: the room there is, in bytes.
+ * Context: process.
+ * Return: bytes for which there is room.
  */
 u32 xway_tx_look(struct xway_conn *conn, const struct sock *sk)
 {
@@ -209,9 +230,11 @@ u32 xway_tx_look(struct xway_conn *conn, const struct sock *sk)
 }
 
 /*
- * Bytes that are put at once. A reader that waits begins after TX_STRETCH, and hears
- * of more whenever that has doubled. One that has much to read hears of as much again:
- * where two processors share no cache, each time that it is told costs it the line.
+ * Bytes of a message that are put at once. A waiting reader begins after
+ * TX_STRETCH bytes, and hears of more whenever that has doubled. A reader that
+ * has much unread hears of more only when it is as much again: if the two
+ * processors share no cache, each index that is published costs the reader's a
+ * cache line.
  */
 static u32 tx_stretch(struct xway_conn *conn, size_t left, u32 before)
 {
@@ -224,14 +247,15 @@ static u32 tx_stretch(struct xway_conn *conn, size_t left, u32 before)
 }
 
 /**
- * xway_tx_put() - copy one stretch into the ring
+ * xway_tx_put() - copy one stretch of a message into the ring
  * @conn: connection whose sending direction is on the ring
- * @sk: its locked socket
+ * @sk: its socket, locked
  * @msg: the bytes; the iterator advances
  * @before: bytes of the message that are in the ring already
  *
- * Return: bytes put; -EAGAIN if it holds what it may; -EFAULT; -EPIPE if the peer
- * has closed its socket, and then nothing was taken from @msg.
+ * Context: process, may sleep in a page fault.
+ * Return: bytes put; -EAGAIN if the ring holds what it may; -EFAULT; -EPIPE if
+ * the peer has closed its socket: then nothing was taken from @msg.
  */
 int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 		u32 before)
@@ -244,7 +268,9 @@ int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 	len = tx_stretch(conn, msg_data_left(msg), before);
 	room = xway_tx_room(tx, sk);
 	if (room < len) {
-		/* Nowhere else: who asks to be woken must go by the same. */
+		/* The window changes only here: a sender that asks for an event
+		 * must go by the same one.
+		 */
 		WRITE_ONCE(tx->window, xway_ringsize_window(conn));
 		room = xway_tx_look(conn, sk);
 	}
@@ -262,19 +288,23 @@ int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 }
 
 /**
- * xway_tx_backlog() - bytes in the ring that by TCP would still be at the sender
+ * xway_tx_backlog() - bytes in the ring that count as not arrived yet
  * @conn: connection
  * @sk: its socket
  *
- * The ring is the queues of both ends at once. Half of what may be in it stands
- * for the receiver's: bytes there have arrived. Context: any.
+ * The ring stands for the queues of both ends. The first half of what it may
+ * hold stands for the receiver's queue: bytes there have arrived.
+ *
+ * Context: any.
+ * Return: bytes; 0 if nobody reads the ring.
  */
 u32 xway_tx_backlog(struct xway_conn *conn, const struct sock *sk)
 {
 	u32 half, used;
 
-	/* Before it, as the peer may just come; after it, as it may have gone:
-	 * without one the ring counts as full.
+	/* Asked before tx_used(), because the peer may not be there yet, and
+	 * after it, because the peer may have gone: without a peer the ring
+	 * counts as full.
 	 */
 	if (tx_reader_gone(conn))
 		return 0;
@@ -283,7 +313,10 @@ u32 xway_tx_backlog(struct xway_conn *conn, const struct sock *sk)
 	return used > half && !tx_reader_gone(conn) ? used - half : 0;
 }
 
-/* Is half of it free? Without a reader the call tells what happened. */
+/*
+ * Is half of the window free? Yes also if the reader is gone: a call then tells
+ * what happened.
+ */
 static bool tx_half_free(struct xway_conn *conn, u32 window)
 {
 	return tx_used(conn) <= window / 2 || tx_reader_gone(conn);
@@ -294,8 +327,11 @@ static bool tx_half_free(struct xway_conn *conn, u32 window)
  * @conn: connection whose sending direction is on the ring
  * @sk: its socket
  *
- * Says no, and asks for an event, when less than half of what may be filled is
- * free; the event comes when half of it is.
+ * If less than half of the window is free, this asks for an event, which comes
+ * when half of it is.
+ *
+ * Context: any but hard interrupt; the socket need not be locked.
+ * Return: true if half of the window is free, or nobody reads the ring.
  */
 bool xway_tx_writeable(struct xway_conn *conn, const struct sock *sk)
 {
@@ -310,27 +346,34 @@ bool xway_tx_writeable(struct xway_conn *conn, const struct sock *sk)
 			xway_ring_arm(&xway_own(conn)->want_room, prod - window / 2);
 		rcu_read_unlock();
 		if (tx_half_free(conn, window)) {
-			/* The peer may have passed that index before it was
-			 * stored, and it was stored over that of another who
-			 * sleeps, and whose the peer has passed since.
+			/* The peer may have passed the index before it was
+			 * stored. The index may have replaced the request of
+			 * another task, which sleeps, and which the peer has
+			 * passed since: wake all.
 			 */
 			xway_conn_queue(conn);
 			return true;
 		}
 		/* If another sender went on meanwhile, the peer may have passed
-		 * the index that was asked for, and there is still no room.
+		 * the index that was asked for though there is still no room:
+		 * ask again.
 		 */
 	} while (READ_ONCE(conn->tx.prod) != prod);
 	if (window == READ_ONCE(conn->tx.window))
 		xway_ringsize_full(conn);
-	/* Who waits has said so before: pairs with conn_limit(). */
+	/* A sender that waits has set SOCK_NOSPACE before: pairs with
+	 * conn_limit(), which clears the bit and then looks for one.
+	 */
 	if (!test_bit(XWAY_F_LIMITED, &conn->flags) &&
 	    !test_and_set_bit(XWAY_F_LIMITED, &conn->flags))
 		xway_conn_limit(conn, sk);
 	return false;
 }
 
-/* What changes as soon as the peer's program reads: of the ring or TCP's bytes. */
+/*
+ * A sum that changes whenever the peer's program reads bytes of the ring or of
+ * TCP.
+ */
 static u32 tx_progress(struct xway_conn *conn, const struct sock *sk)
 {
 	const struct xway_words *peer;
@@ -344,7 +387,10 @@ static u32 tx_progress(struct xway_conn *conn, const struct sock *sk)
 	return ret;
 }
 
-/* It would make the sender wait as well, for what it has not delivered. */
+/*
+ * TCP would make the sender wait, too: its buffer is full of bytes that were
+ * not delivered.
+ */
 static bool tcp_full(const struct sock *sk)
 {
 	return tcp_sk(sk)->snd_una != tcp_sk(sk)->write_seq &&
@@ -352,10 +398,14 @@ static bool tcp_full(const struct sock *sk)
 }
 
 /**
- * xway_tx_stalled() - does who sends wait for room, and since when in vain?
+ * xway_tx_stalled() - does a sender wait for room in vain?
  * @conn: connection
- * @sk: its locked socket
- * @waited: set to jiffies since it was first asked, or the peer read something
+ * @sk: its socket, locked
+ * @waited: set, if the result is true, to jiffies since this was first true or
+ *	the peer last read something
+ *
+ * Context: process.
+ * Return: true if a sender waits for room.
  */
 bool xway_tx_stalled(struct xway_conn *conn, struct sock *sk,
 		     unsigned long *waited)
