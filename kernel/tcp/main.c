@@ -65,7 +65,7 @@ err_conn:
 	return err;
 }
 
-/* Only when no socket is attached: each of them holds the module. */
+/* Runs only when no connection is left: each holds a reference on the module. */
 static void __exit xway_exit(void)
 {
 	xway_netlink_exit();

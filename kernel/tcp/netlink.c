@@ -48,10 +48,10 @@ static int set_doit(struct sk_buff *skb, struct genl_info *info)
 	return 0;
 }
 
-/* Walks of the list that a connection which ends may spoil */
+/* Tries to add up without the lock: a connection that is freed spoils a try */
 #define LOOKS 4
 
-/* The sums of those that ended, and the live ones. */
+/* Add up freed connections and live ones: of one link, or of all if @tl is NULL. */
 static void sum(const struct xway_tcp_link *tl, u64 *n)
 {
 	struct xway_conn *conn;
@@ -72,9 +72,10 @@ static void sum(const struct xway_tcp_link *tl, u64 *n)
 }
 
 /*
- * Bytes of one link's connections or of all. One that ends meanwhile must be in one
- * of the two sums. Anybody may ask, again and again: softirqs that want the lock do
- * not wait for a walk of all, unless connections end all the time.
+ * Bytes of one link's connections, or of all. A connection that is freed
+ * meanwhile must be in exactly one of the two sums. Anybody may ask again and
+ * again, so the lock is taken only if connections are freed all the time:
+ * softirqs want it, too.
  */
 static void carried(const struct xway_tcp_link *tl, u64 *n)
 {
@@ -96,15 +97,16 @@ static void carried(const struct xway_tcp_link *tl, u64 *n)
 }
 
 /**
- * xway_netlink_show() - what sockets have to say of a link, for the core's message
+ * xway_netlink_show() - put what sockets know of a link into the core's message
  * @link: the link
  * @skb: the message
  *
- * Sleeps. Return: 0 or -EMSGSIZE.
+ * Context: process, may sleep.
+ * Return: 0 or -EMSGSIZE.
  */
 int xway_netlink_show(struct xway_link *link, struct sk_buff *skb)
 {
-	/* It stays: see @show of struct xway_client. */
+	/* It stays until this returns, see struct xway_client. */
 	const struct xway_tcp_link *tl =
 		rcu_dereference_protected(link->data[XWAY_SERVICE_SOCKETS], true);
 	u64 bytes[XWAY_LINK_COUNTERS];
@@ -241,7 +243,9 @@ static int conn_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 				  XWAY_CMD_GET_CONN);
 		if (!hdr)
 			break;
-		/* Its link may go with its last reference: take one. */
+		/* The connection's last reference may take the link with it:
+		 * hold one.
+		 */
 		if (refcount_inc_not_zero(&conn->ref)) {
 			int err = put_conn(skb, conn);
 
@@ -282,11 +286,19 @@ static struct genl_family family = {
 	.resv_start_op = __XWAY_CMD_MAX,
 };
 
+/**
+ * xway_netlink_init() - register the family
+ *
+ * Return: 0, or as genl_register_family().
+ */
 int __init xway_netlink_init(void)
 {
 	return genl_register_family(&family);
 }
 
+/**
+ * xway_netlink_exit() - remove the family
+ */
 void xway_netlink_exit(void)
 {
 	genl_unregister_family(&family);

@@ -20,7 +20,13 @@ const char *const xway_reason_names[XWAY_REASONS_MAX] = {
 atomic64_t xway_reasons[XWAY_REASONS_MAX];
 DEFINE_PER_CPU(u64, xway_counters[XWAY_COUNTERS_MAX]);
 
-/* What all CPUs have counted. Context: any. */
+/**
+ * xway_counted() - the sum of a counter over all CPUs
+ * @nr: XWAY_N_*
+ *
+ * Context: any.
+ * Return: the sum.
+ */
 u64 xway_counted(enum xway_counter nr)
 {
 	u64 sum = 0;

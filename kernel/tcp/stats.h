@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Counters and the named reasons for which a connection is not on a ring.
+ * Counters, and the reasons why a connection is not, or not any more, on a ring.
  */
 #ifndef _XWAY_STATS_H
 #define _XWAY_STATS_H
@@ -9,15 +9,15 @@
 #include <linux/percpu.h>
 
 #define XWAY_COUNTERS(x)						\
-	x(ATTACHED, "attached")		/* sockets taken */		\
-	x(DETACHED, "detached")		/* sockets given back open */	\
-	x(CLOSED, "closed")		/* sockets closed while held */	\
+	x(ATTACHED, "attached")		/* sockets */			\
+	x(DETACHED, "detached")		/* of these, back on TCP */	\
+	x(CLOSED, "closed")		/* of these, closed */		\
 	x(CHANNELS, "channels")		/* channels opened */		\
 	x(TO_RING, "switched_to_ring")	/* directions */		\
 	x(TO_TCP, "switched_to_tcp")	/* directions */		\
-	x(SPILLS, "spills")		/* rings copied out */		\
+	x(SPILLS, "spills")		/* rings with unread bytes */	\
 	x(SPILL_BYTES, "spill_bytes")					\
-	x(KEEPALIVE_ACKS, "keepalive_acks") /* to be known on the path */ \
+	x(KEEPALIVE_ACKS, "keepalive_acks") /* sent beside a ring */ \
 	x(TX_RING, "tx_ring_bytes")					\
 	x(TX_TCP, "tx_tcp_bytes")					\
 	x(RX_RING, "rx_ring_bytes")					\
@@ -30,16 +30,16 @@ enum xway_counter {
 	XWAY_COUNTERS_MAX
 };
 
-/* The bytes, which each link counts as well */
+/* Counters of bytes, the last ones. Each link counts these, too. */
 #define XWAY_LINK_COUNTERS 4
 
 #define XWAY_REASONS(x)							\
 	x(NONE, "")							\
 	x(OFF, "off")			/* xway off */			\
-	x(PEER, "peer-returned")	/* the peer asked for it */	\
+	x(PEER, "peer-returned")	/* the peer fell back */	\
 	x(LINK, "link-down")		/* no link, or it ended */	\
 	x(GONE, "peer-gone")		/* the peer domain ended */	\
-	x(UNKNOWN, "peer-declined")	/* it does not hold the socket */\
+	x(UNKNOWN, "peer-declined")	/* not attached there */	\
 	x(SERVICE, "no-service")	/* the peer has no sockets */	\
 	x(PROOF, "not-same-connection")	/* NAT or proxy on the path */	\
 	x(MEMORY, "no-memory")		/* here or at the peer */	\
@@ -56,8 +56,8 @@ enum xway_counter {
 	x(ULP, "upper-layer-protocol")					\
 	x(OPTION, "socket-option")					\
 	x(STALLED, "stalled")		/* full, and nobody reads */	\
-	x(IDLE, "idle")			/* its ring serves another */	\
-	x(GROW, "larger-ring")		/* that it gets next */		\
+	x(IDLE, "idle")			/* evicted, or the peer parks */ \
+	x(GROW, "larger-ring")		/* which it gets next */	\
 	x(VIOLATION, "protocol-violation")
 
 enum xway_reason {
@@ -71,7 +71,7 @@ extern const char *const xway_counter_names[XWAY_COUNTERS_MAX];
 extern const char *const xway_reason_names[XWAY_REASONS_MAX];
 extern atomic64_t xway_reasons[XWAY_REASONS_MAX];
 
-/* Each CPU its own, as some are counted for each message */
+/* One for each CPU, because some are counted for each message */
 DECLARE_PER_CPU(u64, xway_counters[XWAY_COUNTERS_MAX]);
 
 #define xway_count_add(id, n)	this_cpu_add(xway_counters[XWAY_N_##id], n)
