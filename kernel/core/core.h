@@ -1,47 +1,54 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The client's interface of the core: all that a client includes.
+ * The interface of the core for clients. A client includes this file, and may
+ * use ring.h (a byte ring) and genl.h (helpers for netlink) as well.
  *
- * The core joins this domain with its peers. A *link* joins it with one of them:
- * each of the two shows the other an *arena* of pages, read-only, and one event
- * channel lets each wake the other. Nobody writes into the other's memory. A
- * *client* is a module that carries something over links: sockets, packets,
- * blocks. Both ends of a link know it by its *service* number. For each thing
- * that it carries a client opens a *channel*: 128 bytes of *words* that this end
- * writes and the peer reads, the same the other way round, and a *ring* of pages
- * in each direction. What is in words and rings is the client's own business,
- * and so is how the two ends agree on a channel; ring.h has a byte ring to use.
+ * A *link* joins this domain with one peer. Each of the two domains shows the
+ * other an *arena* of pages, read-only, so neither can write into the other's
+ * memory. (Fido, USENIX ATC 2009, section 3.3.1, maps the peer's memory
+ * read-only too, but all of it.) A link has one event channel, by which each end
+ * wakes the other.
  *
- * The life of a client
+ * A *client* is a module that carries something over links: sockets, packets,
+ * blocks. Both ends of a link know a client by its *service* number. A client
+ * opens a *channel* for each thing that it carries. A channel has *words* (128
+ * bytes) and a *ring* (of pages) in each direction: one end writes them, the
+ * other end reads them. The client alone decides what they contain, and how its
+ * two ends agree on a channel.
  *
- *	xway_client_register()		each link is shown to @add_link
- *	  for each channel, both ends:
- *	    xway_chan_init()		when the object that holds it is made
- *	    xway_chan_create()		this end's half: a number, words, ring
+ * Calls of a client, in their order:
+ *
+ *	xway_client_register()		the core calls @add_link for each link
+ *	  for each channel, at both ends:
+ *	    xway_chan_init()		the object that contains it was allocated
+ *	    xway_chan_create()		make the own half: number, words, ring
  *	    xway_chan_describe(), xway_ctl_send()  tell the peer where it is
- *	    xway_chan_map()		the half of the peer that its message describes
- *	    xway_chan_bell()		have the peer's @event called, again and again
- *	    xway_chan_unmap()		nothing of the peer's half is touched any more,
- *	    xway_ctl_send()		and the peer is told so: CLOSE
- *	    xway_chan_destroy()		once the peer has said the same
- *	xway_client_unregister()	no channel is left
+ *	    xway_chan_map()		map the half that the peer's message describes
+ *	    xway_chan_bell()		have the peer call its @event, any number of times
+ *	    xway_chan_unmap()		stop using the peer's half,
+ *	    xway_ctl_send()		and tell the peer so: CLOSE
+ *	    xway_chan_destroy()		the peer has sent CLOSE too: free the own half
+ *	xway_client_unregister()	the client has no channel left
  *
- * The control messages OPEN, ACCEPT, DECLINE and CLOSE have the meanings that
- * wire.h gives them; one end opens, the other accepts or declines, and each says
- * CLOSE. A peer that has no client of the service declines by itself, with
+ * One end sends OPEN. The other end answers with ACCEPT or DECLINE. To end the
+ * channel each end sends CLOSE. wire.h says what these messages mean. If the peer
+ * has no client of the service, its core answers an OPEN with DECLINE, reason
  * XWAY_DECLINE_SERVICE.
  *
- * Trust. All that a peer writes may be wrong, and may change while it is looked
- * at: its words, its ring, and each field of a control message that the core
- * does not promise to have checked. Read it once (READ_ONCE()), check the copy,
- * use the copy. Reading a mapped half is always safe; its content is not.
+ * Trust: a peer may write anything into its words, its ring and its control
+ * messages, and may change them at any time. The core checks only the fields of a
+ * message for which it says so. A client reads a word once (READ_ONCE()), checks
+ * the copy and uses the copy. Reading a mapped half is always safe; believing it
+ * is not.
  *
- * Locks. @lock of a link is a mutex. It may be taken in a client's own locks,
- * and none of these may be taken under it, but for spinlocks. What needs it says
- * so, and checks it with lockdep. In doubt: process context may sleep, @event
- * may not. Memory that is allocated under it must not wait for I/O:
- * memalloc_noio_save() around work that takes it, because a channel may be what
- * reclaim would write by.
+ * Locks: a link's @lock is a mutex. A client may take it while it holds its own
+ * locks. Under it, a client may take no lock of its own but spinlocks. Functions
+ * that need it say so and check it with lockdep. If nothing else is said, a
+ * function that is called in process context may sleep, and @event may not.
+ *
+ * Allocations under @lock must not wait for I/O: the I/O may go by a channel that
+ * waits for this very lock. So work that takes @lock runs between
+ * memalloc_noio_save() and memalloc_noio_restore().
  */
 #ifndef _XWAY_CORE_H
 #define _XWAY_CORE_H
@@ -63,12 +70,12 @@ struct xway_peer;
 /* ---- links ---- */
 
 /**
- * enum xway_link_state - where a link is in its session
- * @XWAY_LINK_WAITING: the peer has not answered yet
- * @XWAY_LINK_CONNECTING: its arena is mapped here
- * @XWAY_LINK_UP: and this one there: channels can be opened
- * @XWAY_LINK_CLOSING: no new channels; those that are there end
- * @XWAY_LINK_DEAD: nothing of the peer is touched any more
+ * enum xway_link_state - state of a link's session
+ * @XWAY_LINK_WAITING: the peer's arena is not mapped here yet
+ * @XWAY_LINK_CONNECTING: the peer's arena is mapped here
+ * @XWAY_LINK_UP: each end has mapped the other's arena; channels may open
+ * @XWAY_LINK_CLOSING: no channel may open; open channels end
+ * @XWAY_LINK_DEAD: no channel is left; the core unmaps the peer's arena
  */
 enum xway_link_state {
 	XWAY_LINK_WAITING,
@@ -79,23 +86,24 @@ enum xway_link_state {
 };
 
 /**
- * struct xway_link - what joins this domain with a peer, as far as clients see
- * @ref: use xway_link_get() and xway_link_put()
- * @lock: see above
- * @state: changes under @lock; otherwise READ_ONCE()
- * @name: transport and the peer's number there, as in "xen:7", for messages
- * @peer: whom it joins with; the same for all links with the same domain
- * @nonce: random number of this session, as this end chose it
- * @peer_nonce: as the peer chose it
- * @n_chans: channels of all clients; changes under @lock
- * @data: of each client, by service; the client's own from @add_link to @del_link
+ * struct xway_link - a link, the part that clients see
+ * @ref: reference count, see xway_link_get() and xway_link_put()
+ * @lock: see the top of this file
+ * @state: written under @lock; read with READ_ONCE() without it
+ * @name: for users: the transport and the peer's number there, as in "xen:7"
+ * @peer: the peer, which outlives its links
+ * @nonce: this end's random number of the session
+ * @peer_nonce: the peer's random number of the session
+ * @n_chans: channels of all clients; written under @lock
+ * @data: a pointer for each client, by service; the client may set its own from
+ *	@add_link to @del_link
  *
- * All of it is to be read only, but for @data. A link is up and goes down many
- * times: each time is a session, with new nonces.
+ * Clients write only their @data. A link goes up and down many times. Each time is
+ * a session, with new nonces.
  */
 struct xway_link {
 	refcount_t ref;
-	struct mutex lock;	/* see above */
+	struct mutex lock;	/* see the top of this file */
 	enum xway_link_state state;
 	char name[24];
 	struct xway_peer *peer;
@@ -107,20 +115,25 @@ struct xway_link {
 
 void xway_link_free(struct xway_link *link);
 
+/* Take one more reference on a link. Context: any; the caller has a reference. */
 static inline struct xway_link *xway_link_get(struct xway_link *link)
 {
 	refcount_inc(&link->ref);
 	return link;
 }
 
-/* Context: any but hard interrupt. */
+/* Drop a reference on a link. Context: any but hard interrupt. */
 static inline void xway_link_put(struct xway_link *link)
 {
 	if (refcount_dec_and_test(&link->ref))
 		xway_link_free(link);
 }
 
-/* Who calls it and sees true in an RCU section is seen by @drain, see below. */
+/*
+ * Is the session up? Context: any. A client tests this, and makes a new object
+ * known to its own @drain, in one RCU read-side section. The core calls @drain a
+ * grace period after the last true, so @drain finds the object.
+ */
 static inline bool xway_link_is_up(const struct xway_link *link)
 {
 	return READ_ONCE(link->state) == XWAY_LINK_UP;
@@ -129,7 +142,10 @@ static inline bool xway_link_is_up(const struct xway_link *link)
 bool xway_link_roomy(struct xway_link *link, u32 pages, u32 keep);
 u32 xway_link_pages_max(void);
 
-/* For work of clients that must not wait for user memory: WQ_UNBOUND | WQ_MEM_RECLAIM */
+/*
+ * For work of the core and of clients. It must not wait for a user's page fault,
+ * which might never be served. WQ_UNBOUND | WQ_MEM_RECLAIM.
+ */
 extern struct workqueue_struct *xway_link_wq;
 
 /* ---- addresses ---- */
@@ -141,37 +157,42 @@ struct xway_link *xway_addr_find(u16 family, const __be32 *addr, bool active);
 
 /**
  * struct xway_client - a user of the core
- * @service: its number, enum xway_service; one client each
- * @name: for messages and the command xway
- * @add_link: a link was made, or was there when the client came. The client may
- *	set @data of it. Sleeps; under no lock of a link. Return: 0, or an errno:
- *	then this client does without the link, and @data stays NULL.
- * @del_link: the link ends for good, or the client is being unregistered; none
- *	of its channels is on it. The client clears @data. Sleeps; under no lock
- *	of a link.
- * @up: a session has begun. Optional. Sleeps; under the link's lock.
- * @ctl: a control message of the service. @msg is a private copy. @chan is the
- *	channel that it names, which is this client's; NULL for OPEN. Sleeps; under
- *	the link's lock. Return: false if no honest peer would have sent it: that
- *	ends the session.
- * @event: the peer has rung for a channel. Softirq, in an RCU section; the
- *	channel may be at its end, so its memory must wait for a grace period
- *	after xway_chan_destroy(). Spurious calls are allowed.
- * @drain: the session is to end: bring each channel on it to its end with the
- *	peer's help, within a few seconds. No new channel begins: who saw the link
- *	up in an RCU section before has left that section. Only starts that; sleeps;
- *	under no lock of a link. May be called twice.
- * @abort: the peer answers no more: end each channel that is left at once,
- *	without it: xway_chan_unmap() and xway_chan_destroy() before it returns.
- *	Sleeps; under no lock of a link.
- * @reclaim: the kernel needs memory: have channels give up @wanted pages of rings,
- *	or fewer, and take those off @wanted. Optional. Sleeps; under no lock of a
- *	link. Return: pages that could be given up besides.
- * @show: put attributes of this client for a link into a netlink message, see
- *	include/uapi/linux/xway.h. Optional. Sleeps. Return: 0 or -EMSGSIZE.
+ * @service: enum xway_service; a service has at most one client
+ * @name: for users: messages and the command xway
+ * @add_link: a link was created, or existed when the client registered. The client
+ *	may set its @data of the link. Context: process, no link's lock held. Return:
+ *	0, or a negative errno: the client cannot use this link, and its @data stays
+ *	NULL.
+ * @del_link: the link is destroyed, or the client is being unregistered. The
+ *	client has no channel on the link, and clears its @data. Context: process,
+ *	no link's lock held.
+ * @up: a session has begun. Optional. Context: process, link's lock held.
+ * @ctl: the peer has sent a control message for this service. @msg is a private
+ *	copy. @chan is the channel that it names, and this client's; it is NULL for
+ *	OPEN. Context: process, link's lock held. Return: false if no honest peer
+ *	would send the message; this ends the session.
+ * @event: the peer has posted a channel. The call may be spurious. The client may
+ *	be destroying the channel, so the channel's memory must stay for a grace
+ *	period after xway_chan_destroy(). Context: softirq, RCU read-side section.
+ * @drain: the session is ending. The client starts to end each of its channels on
+ *	the link, with the peer's help, and does not wait for it. The core gives
+ *	all of them a few seconds together. No caller that saw xway_link_is_up()
+ *	true is left in its RCU read-side section. May be called twice in a
+ *	session. Context: process, no link's lock held.
+ * @abort: the peer does not answer any more, or the time of @drain is over. The
+ *	client ends each channel that is left, without the peer. It has called
+ *	xway_chan_unmap() and xway_chan_destroy() for each when this returns. Context:
+ *	process, no link's lock held.
+ * @reclaim: the kernel needs memory. The client has channels give up pages of rings,
+ *	about @wanted of them, and subtracts their number from @wanted. Optional.
+ *	Context: process, no link's lock held. Return: the number of
+ *	further pages that channels could give up.
+ * @show: put the client's attributes of a link into a netlink message, see
+ *	include/uapi/linux/xway.h. Optional. Context: process. Return: 0 or
+ *	-EMSGSIZE.
  *
- * The peer is only ever as honest as its module: @ctl and @event are called
- * whenever it likes. All others are called one at a time for each link.
+ * A hostile peer can cause calls of @ctl and @event at any time. The core makes
+ * one call at a time of the others for a link.
  */
 struct xway_client {
 	u16 service;
@@ -194,26 +215,27 @@ void xway_client_unregister(const struct xway_client *client);
 /* ---- channels ---- */
 
 /**
- * struct xway_chan - one end of a channel; part of the client's own object
- * @link: that it is on
- * @client: whose it is
- * @own: own words, XWAY_WORDS_SIZE bytes, which the peer reads; NULL without
- * @peer: the peer's words, NULL while they are not mapped. The client clears it
- *	before xway_chan_unmap(), then waits for a grace period: readers use RCU,
- *	or what the client has instead.
+ * struct xway_chan - one end of a channel; a member of the client's own object
+ * @link: the link that carries it
+ * @client: the client that owns it
+ * @own: own words, XWAY_WORDS_SIZE bytes, which the peer reads; NULL without an own
+ *	half
+ * @peer: the peer's words; NULL while they are not mapped. The client clears it
+ *	and waits for a grace period before it calls xway_chan_unmap(). Readers
+ *	use RCU, or a lock of the client.
  * @peer_id: the peer's number of the channel
- * @bell_last: for xway_chan_bell()
- * @id: own number, by which the peer's messages name it
- * @ring_page: private
- * @peer_ring_page: private
- * @ring_pages: pages of the own ring; 0: there is no own half
- * @peer_ring_pages: pages of the peer's ring that are mapped
- * @words_page: private
- * @peer_words_page: private
- * @words_slot: private
+ * @bell_last: private to xway_chan_bell()
+ * @id: own number of the channel, by which the peer's messages name it
+ * @ring_page: private: first page of the own ring, in the own arena
+ * @peer_ring_page: private: first page of the peer's ring, in the peer's arena
+ * @ring_pages: pages of the own ring; 0 without an own half
+ * @peer_ring_pages: mapped pages of the peer's ring; 0 without any
+ * @words_page: private: page of the own words
+ * @peer_words_page: private: page of the peer's words
+ * @words_slot: private: place of the own words in @words_page
  *
- * The client's reference keeps it from xway_chan_create() until a grace period
- * after xway_chan_destroy().
+ * The client keeps the memory from xway_chan_create() until a grace period after
+ * xway_chan_destroy().
  */
 struct xway_chan {
 	struct xway_link *link;
@@ -233,7 +255,7 @@ struct xway_chan {
 	u16 words_slot;
 };
 
-/* Context: any. The memory is zeroed before. */
+/* Initialize a channel, whose memory is zero. Context: any. */
 static inline void xway_chan_init(struct xway_chan *chan,
 				  const struct xway_client *client,
 				  struct xway_link *link)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the generic netlink families of the core and of its clients share.
+ * Helpers for the generic netlink families of the core and of its clients.
  */
 #ifndef _XWAY_GENL_H
 #define _XWAY_GENL_H
@@ -10,6 +10,7 @@
 
 #include "uapi/linux/xway.h"
 
+/* Return: 0; -EPERM, explained in the extended ACK, without CAP_NET_ADMIN. */
 static inline int xway_genl_need_admin(struct genl_info *info)
 {
 	if (capable(CAP_NET_ADMIN))
@@ -18,7 +19,7 @@ static inline int xway_genl_need_admin(struct genl_info *info)
 	return -EPERM;
 }
 
-/* Return: 0 with a message that has begun, -ENOMEM or -EMSGSIZE. */
+/* Begin a reply: set @skb and @hdr. Return: 0, -ENOMEM or -EMSGSIZE. */
 static inline int xway_genl_reply_start(struct genl_info *info,
 					const struct genl_family *family,
 					struct sk_buff **skb, void **hdr)
@@ -33,12 +34,13 @@ static inline int xway_genl_reply_start(struct genl_info *info,
 	return -EMSGSIZE;
 }
 
+/* Return: 0 or -EMSGSIZE. */
 static inline int xway_genl_put_u64(struct sk_buff *skb, int attr, u64 value)
 {
 	return nla_put_u64_64bit(skb, attr, value, XWAY_A_PAD);
 }
 
-/* Return: 0 or -EMSGSIZE. */
+/* Put a XWAY_A_COUNTER. Return: 0 or -EMSGSIZE. */
 static inline int xway_genl_put_counter(struct sk_buff *skb, const char *name,
 					u64 value)
 {

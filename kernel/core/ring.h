@@ -2,24 +2,28 @@
 /*
  * The byte ring: one writer, one reader, two indices, two requests for events.
  *
- * An index counts bytes modulo 2^32 and only moves forward; the ring's size is
- * a power of two of at most 2^30 bytes, in pages that need not be contiguous.
- * Every shared word has one writer:
+ * An index counts bytes modulo 2^32 and only moves forward. The ring's size is a
+ * power of two of at most 2^30 bytes. Its pages need not be contiguous. Every
+ * shared word has one writer:
  *
- *   writer's side:  prod (bytes put), want_room (cons that is worth an event)
- *   reader's side:  cons (bytes taken), want_data (prod that is worth an event)
+ *   the writer's end:  prod (bytes put), want_room (an event is due at this cons)
+ *   the reader's end:  cons (bytes taken), want_data (an event is due at this prod)
  *
- * Order. Bytes are copied before prod is stored with release, and read after
- * prod is loaded with acquire; likewise room and cons. For events each side
- * stores its own word, then a full barrier, then loads the other's word:
+ * Order of data: the writer copies bytes in, then stores prod with release. The
+ * reader loads prod with acquire, then copies bytes out. The same holds for room
+ * and cons.
  *
- *   writer: prod = new    ; mb ; if (want_data crossed) ring
- *   reader: want_data = w ; mb ; if (prod - cons != 0) go on, else sleep
+ * Order of events: each end stores its own word, makes a full barrier, then loads
+ * the other end's word:
  *
- * At least one of the two sees the other's store, so no wake-up is lost.
+ *   writer: prod = new    ; mb ; if (prod has passed want_data) send an event
+ *   reader: want_data = w ; mb ; if (prod != cons) read on, else sleep
  *
- * This file needs nothing of the kernel, so that the unit tests run the same
- * code in user space under the thread sanitizer.
+ * At least one of the two sees the other's store, so no wake-up is lost (store
+ * buffering, in Linux' tools/memory-model/Documentation/recipes.txt).
+ *
+ * This file also compiles without the kernel. The unit tests run the same code in
+ * user space, under sanitizers.
  */
 #ifndef _XWAY_RING_H
 #define _XWAY_RING_H
@@ -29,11 +33,11 @@
 #ifdef __KERNEL__
 #include <asm/barrier.h>
 #include <asm/page.h>
-#define ring_load_acquire(p)	 virt_load_acquire(p)	/* of the other's index */
-#define ring_store_release(p, v) virt_store_release(p, v) /* of the own one */
+#define ring_load_acquire(p)	 virt_load_acquire(p)	/* the other end's index */
+#define ring_store_release(p, v) virt_store_release(p, v) /* the own index */
 #define ring_load(p)		 READ_ONCE(*(p))
 #define ring_store(p, v)	 WRITE_ONCE(*(p), v)
-#define ring_mb()		 virt_mb()	/* own word; mb; other's */
+#define ring_mb()		 virt_mb()	/* own word; mb; the other's */
 #define RING_PAGE_SIZE		 ((u32)PAGE_SIZE)
 #else
 #include <stdbool.h>
@@ -47,14 +51,15 @@ typedef __u32 u32;
 #endif
 
 /**
- * xway_ring_unread() - bytes between two indices, if the pair can be true
- * @prod: index of the writer, as the reader copied it once
- * @cons: index of the reader, as the writer copied it once
+ * xway_ring_unread() - number of unread bytes, and whether it is possible
+ * @prod: the writer's index; a private copy
+ * @cons: the reader's index; a private copy
  * @size: size of the ring in bytes
- * @bytes: the result, 0 to @size
+ * @bytes: set to the number of bytes between them; valid only on true
  *
- * Return: false if the other side has written an index that no honest one could
- * have.
+ * Context: any.
+ * Return: true if @bytes is at most @size; false if the other end's index is one
+ * that no honest end writes.
  */
 static inline bool xway_ring_unread(u32 prod, u32 cons, u32 size, u32 *bytes)
 {
@@ -63,11 +68,12 @@ static inline bool xway_ring_unread(u32 prod, u32 cons, u32 size, u32 *bytes)
 }
 
 /**
- * xway_ring_crossed() - does moving an index pass the one that was asked for?
- * @want: the index asked for
- * @new: the index stored now
- * @old: the index stored before
+ * xway_ring_crossed() - has an index passed the value that was asked for?
+ * @want: the value asked for
+ * @new: the index now
+ * @old: the index before
  *
+ * Context: any.
  * Return: true if @old < @want <= @new, modulo 2^32.
  */
 static inline bool xway_ring_crossed(u32 want, u32 new, u32 old)
@@ -80,7 +86,12 @@ static inline bool xway_ring_crossed(u32 want, u32 new, u32 old)
  * @own: the own shared index
  * @new: its new value
  * @old: its value before
- * @want: the other side's request, in its memory
+ * @want: the request of the other end, in that end's memory
+ *
+ * The full barrier pairs with the one in xway_ring_arm() at the other end.
+ *
+ * Context: any.
+ * Return: true if the caller must send an event.
  */
 static inline bool xway_ring_publish(u32 *own, u32 new, u32 old,
 				     const u32 *want)
@@ -91,9 +102,15 @@ static inline bool xway_ring_publish(u32 *own, u32 new, u32 old,
 }
 
 /**
- * xway_ring_arm() - ask for an event; the caller must then look again
+ * xway_ring_arm() - ask for an event
  * @own: the own shared request
- * @want: index of the other side at which an event is wanted
+ * @want: value of the other end's index at which an event is wanted
+ *
+ * The caller must then load the other end's index again: it may have reached @want
+ * before. The full barrier pairs with the one in xway_ring_publish() at the other
+ * end.
+ *
+ * Context: any.
  */
 static inline void xway_ring_arm(u32 *own, u32 want)
 {
@@ -102,14 +119,17 @@ static inline void xway_ring_arm(u32 *own, u32 want)
 }
 
 /**
- * xway_ring_at() - where an index lies
- * @pages: the ring's pages
- * @idx: index
+ * xway_ring_at() - address of an index
+ * @pages: the addresses of the ring's pages
+ * @idx: the index
  * @size: size of the ring in bytes, a power of two
- * @len: in: bytes wanted; out: of these, bytes that follow each other there
+ * @len: in: bytes wanted; out: how many of these are contiguous at the address
  *
- * Pages that happen to follow each other are one piece: processors copy pieces
- * of more than a page faster.
+ * Pages with consecutive addresses count as one piece, because a processor copies
+ * a piece of several pages faster than single pages.
+ *
+ * Context: any.
+ * Return: the address.
  */
 static inline void *xway_ring_at(void *const *pages, u32 idx, u32 size,
 				 u32 *len)
@@ -119,7 +139,7 @@ static inline void *xway_ring_at(void *const *pages, u32 idx, u32 size,
 	char *at = (char *)pages[nr] + off % RING_PAGE_SIZE;
 	u32 last = size / RING_PAGE_SIZE - 1;
 
-	/* Most short ones end in the page where they begin. */
+	/* Fast path: short pieces rarely cross a page. */
 	if (*len <= have)
 		return at;
 	while (have < *len && nr < last &&

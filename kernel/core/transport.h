@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a transport must do for a link: share pages, map the peer's, signal.
+ * Transports: how a link shares pages, maps the peer's pages, and sends events.
  */
 #ifndef _XWAY_TRANSPORT_H
 #define _XWAY_TRANSPORT_H
@@ -12,10 +12,10 @@ struct link;
 
 /**
  * struct xway_mapping - one page of the peer, mapped read-only
- * @page: the page that stands for it here
- * @addr: where it can be read
- * @handle: the transport's name for the mapping
- * @users: channels that use it
+ * @page: the struct page of the mapping in this domain
+ * @addr: its address
+ * @handle: the transport's number of the mapping
+ * @users: number of channels that use it, under the link's lock
  */
 struct xway_mapping {
 	struct page *page;
@@ -27,15 +27,20 @@ struct xway_mapping {
 /**
  * struct xway_transport - how the two ends of a link reach each other
  * @name: prefix of the names of its links
- * @share: let the peer map @page read-only; @ref is what the peer needs for it.
- *	May sleep. Returns 0 or a negative errno.
- * @unshare: withdraw that, also after the link is gone. Returns -EBUSY while the
- *	peer still maps it; the page must then not be freed. May sleep.
- * @abandon: take over the page for good: free it once the peer lets go.
- * @map: map one page of the peer. May sleep. Returns 0 or a negative errno.
- * @unmap: undo @map. May sleep.
- * @notify: send the peer an event. Any context.
- * @seen: the doorbell was looked at; @idle if nothing was posted. Softirq.
+ * @share: let the peer map @page read-only. @ref is set to the reference by which
+ *	the peer maps it. Context: process, link's lock held. Return: 0 or a
+ *	negative errno.
+ * @unshare: undo @share; the link may be gone. Context: process. Return: 0, or
+ *	-EBUSY while the peer still maps the page, which must then not be freed.
+ * @abandon: take the page over for good, and free it when the peer has unmapped
+ *	it. Context: process.
+ * @map: map the peer's page of reference @ref. Context: process, link's lock held; may
+ *	sleep. Return: 0; -EPROTO if the peer has not shared such a page; or another
+ *	negative errno.
+ * @unmap: undo @map. Context: process, link's lock held.
+ * @notify: send the peer an event. Context: any.
+ * @seen: the tasklet has handled the last event; @idle is true if nothing was
+ *	posted. Context: softirq.
  */
 struct xway_transport {
 	const char *name;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What two domains share: the layout of an arena and the control messages.
+ * What two domains share: the layout of an arena, and the control messages.
+ * doc/protocol.md describes their use.
  *
- * Each domain of a link owns an arena, which the other maps read-only. So
- * every word here has one writer, the owner of the arena that holds it; "peer"
- * is the other domain. Native byte order: both run on one machine. No structure
- * crosses a page, because a mapping of several pages need not be contiguous.
+ * Each domain of a link owns an arena, which the other domain (the peer) maps
+ * read-only. So every word has one writer: the owner of its arena. Words are in
+ * native byte order, because both domains run on one machine. No structure
+ * crosses a page, because pages next to each other in number need not be so in
+ * memory.
  */
 #ifndef _XWAY_WIRE_H
 #define _XWAY_WIRE_H
@@ -14,44 +16,51 @@
 
 #define XWAY_MAGIC		0x58574159	/* "XWAY" */
 
-/* The versions of what is here that this module speaks, from the oldest on */
+/* The oldest and the newest version of this file that the module speaks */
 #define XWAY_WIRE_OLDEST	3
 #define XWAY_WIRE_NEWEST	3
 
-/* Pages of an arena by number: header, bell, control, directories, the rest */
+/* The fixed pages of an arena by number: header, doorbell, control messages. Pages
+ * of words and rings follow in any order. Directory pages have no number.
+ */
 #define XWAY_PAGE_HEADER	0
 #define XWAY_PAGE_BELL		1
 #define XWAY_PAGE_CTL		2
 #define XWAY_PAGES_FIXED	3
 
+/* A directory page lists the grant references of pages, in the order of numbers. */
 #define XWAY_REFS_PER_DIR	(PAGE_SIZE / sizeof(u32))
 #define XWAY_DIRS		16
 #define XWAY_ARENA_PAGES_MAX	(XWAY_DIRS * XWAY_REFS_PER_DIR)
 
-/* state of an arena's owner */
+/* What the owner of an arena says of the session */
 enum xway_arena_state {
 	XWAY_ARENA_INIT = 0,
-	XWAY_ARENA_UP = 1,	/* the peer's arena is mapped */
-	XWAY_ARENA_CLOSING = 2,	/* unmap my arena, the link is over */
+	XWAY_ARENA_UP = 1,	/* the owner has mapped the peer's arena */
+	XWAY_ARENA_CLOSING = 2,	/* the session is over: unmap the owner's arena */
 };
 
 /**
  * struct xway_header - first page of an arena
  * @magic: XWAY_MAGIC
  * @version: the oldest version that the owner speaks
- * @nonce: of this life of the link
- * @peer_nonce: nonce of the peer's arena that is mapped here, 0 before
+ * @nonce: random number of the session, as the owner chose it
+ * @peer_nonce: nonce of the peer's arena that the owner has mapped; 0 before
  * @state: enum xway_arena_state
- * @pages: pages of the arena that the directories list
+ * @pages: the directories list the page numbers below this
  * @dirs: grant reference of each directory page
- * @version_max: the newest version that the owner speaks; 0 in modules that know
- *	only one, @version. Both ends use the newest that both speak.
- * @bell_prod: channels posted to the peer's attention, see struct xway_bell
- * @bell_overflow: counts posts that found no slot: look at every channel
- * @bell_cons: posts of the peer that were taken
- * @bell_event: the value of the peer's bell_prod that is worth an event
- * @ctl_prod: control messages put
- * @ctl_cons: control messages of the peer that were taken
+ * @version_max: the newest version that the owner speaks. It is 0 in modules that
+ *	are older than this field: they speak @version only. Both ends use the
+ *	newest version that both speak.
+ * @bell_prod: posts made, modulo 2^32
+ * @bell_overflow: posts that found no free slot, modulo 2^32. When it changes, the
+ *	peer looks at every channel.
+ * @bell_cons: the peer's posts taken, modulo 2^32
+ * @bell_event: the owner wants an event when the peer's @bell_prod reaches this
+ * @ctl_prod: control messages sent, modulo 2^32
+ * @ctl_cons: the peer's control messages taken, modulo 2^32
+ *
+ * The words from @bell_prod on are in cache lines by who writes them.
  */
 struct xway_header {
 	u32 magic;
@@ -73,37 +82,39 @@ struct xway_header {
 	u32 ctl_cons __aligned(64);
 };
 
-/* Slots of the bell page: numbers of the peer's channels */
+/* Slots of the doorbell page: each has the peer's number of a channel. */
 #define XWAY_BELLS		(PAGE_SIZE / sizeof(u32))
-#define XWAY_BELL_CTL		0xffffffffu	/* look at the control ring */
+#define XWAY_BELL_CTL		0xffffffffu	/* look at the control messages */
 
-/* What each end of a channel shows the other; a client's own format */
+/* Bytes that each end of a channel shows the other, in the format of the client */
 #define XWAY_WORDS_SIZE		128u
 
 #define XWAY_CHANS_PER_PAGE	(PAGE_SIZE / XWAY_WORDS_SIZE)
-#define XWAY_CHANS_MAX		16384u
-#define XWAY_RING_PAGES_MAX	256u
+#define XWAY_CHANS_MAX		16384u	/* of a link */
+#define XWAY_RING_PAGES_MAX	256u	/* of a ring */
 
 enum xway_ctl_type {
-	XWAY_CTL_OPEN = 1,	/* passive side: here is my half of a channel */
-	XWAY_CTL_ACCEPT = 2,	/* active side: and here is mine */
-	XWAY_CTL_DECLINE = 3,	/* active side: no; reason in @arg */
-	XWAY_CTL_CLOSE = 4,	/* I touch your half no more */
-	XWAY_CTL_UNMAP = 5,	/* unmap these pages of mine: no channel has them */
-	XWAY_CTL_UNMAPPED = 6,	/* done */
+	XWAY_CTL_OPEN = 1,	/* passive end: here is my half of a channel */
+	XWAY_CTL_ACCEPT = 2,	/* active end: I accept, and here is my half */
+	XWAY_CTL_DECLINE = 3,	/* active end: I decline; the reason is in @arg */
+	XWAY_CTL_CLOSE = 4,	/* I do not use your half any more */
+	XWAY_CTL_UNMAP = 5,	/* unmap these pages of my arena: no channel uses them */
+	XWAY_CTL_UNMAPPED = 6,	/* I have unmapped the pages of your UNMAP */
 };
 
-/* Why an active side declines */
+/* Why an active end declines */
 enum xway_decline {
 	XWAY_DECLINE_UNKNOWN = 1,	/* no such connection */
-	XWAY_DECLINE_PROOF = 2,		/* not the same connection */
-	XWAY_DECLINE_OFF = 3,
-	XWAY_DECLINE_MEMORY = 4,
+	XWAY_DECLINE_PROOF = 2,		/* its addresses fit, its proof does not */
+	XWAY_DECLINE_OFF = 3,		/* the client, or the connection, is off */
+	XWAY_DECLINE_MEMORY = 4,	/* an allocation failed */
 	XWAY_DECLINE_LATER = 5,		/* ask again when some time has passed */
 	XWAY_DECLINE_SERVICE = 6,	/* no client of that service */
 };
 
-/* Whose a channel or a message is. Modules before there was more than one send 0. */
+/* The client of a channel or a message. Modules older than services send 0, which
+ * is right: they have sockets only.
+ */
 enum xway_service {
 	XWAY_SERVICE_SOCKETS = 0,
 	XWAY_SERVICE_TEST = 7,
@@ -113,16 +124,18 @@ enum xway_service {
 /**
  * struct xway_ctl - a control message, 96 bytes
  * @type: enum xway_ctl_type
- * @chan: the receiver's channel (ACCEPT, DECLINE, CLOSE)
- * @from: the sender's channel (OPEN, ACCEPT)
- * @words_page: page of the sender's words of the channel
- * @words_slot: its place in that page
- * @ring_page: first page of the sender's ring; or that is to be unmapped
- * @ring_pages: number of pages of the ring, a power of two; or to be unmapped
- * @arg: enum xway_decline
- * @tag: the client's own
- * @service: enum xway_service; 0 in the core's own messages
- * @body: the client's own
+ * @chan: the receiver's number of the channel (ACCEPT, DECLINE, CLOSE)
+ * @from: the sender's number of the channel (OPEN, ACCEPT)
+ * @words_page: page of the sender's words (OPEN, ACCEPT)
+ * @words_slot: place of the words in that page, in units of XWAY_WORDS_SIZE
+ * @ring_page: first page of the sender's ring (OPEN, ACCEPT), or first page to be
+ *	unmapped (UNMAP)
+ * @ring_pages: pages of the ring, a power of two (OPEN, ACCEPT), or pages to be
+ *	unmapped, at most XWAY_UNMAP_MAX (UNMAP)
+ * @arg: enum xway_decline (DECLINE)
+ * @tag: for the client's use
+ * @service: enum xway_service; 0 in UNMAP and UNMAPPED
+ * @body: for the client's use
  */
 struct xway_ctl {
 	u32 type;
@@ -138,8 +151,8 @@ struct xway_ctl {
 	u8 body[68];
 } __aligned(8);
 
-#define XWAY_CTLS		32u	/* slots in the control page */
-#define XWAY_UNMAP_MAX		512u	/* pages: they are unmapped under a mutex */
+#define XWAY_CTLS		32u	/* slots of the control page */
+#define XWAY_UNMAP_MAX		512u	/* pages; bounds the time under the lock */
 
 #define XWAY_WIRE_CHECK()						\
 	do {								\

@@ -2,11 +2,11 @@
 /*
  * Generic netlink interface of the modules xway_core and xway.
  *
- * Families "xway_core" and "xway", version 1. They have one set of commands and
- * attributes; each of them has the commands that are listed here for it. Changing
- * commands need CAP_NET_ADMIN in the initial user namespace; the others need
- * nothing. Every error carries an extended ACK that names the attribute and the
- * reason.
+ * The families are "xway_core" and "xway", version 1. They share the numbers of
+ * commands and attributes. Each family has only the commands that are listed for
+ * it below. Commands that change something need CAP_NET_ADMIN in the initial user
+ * namespace; the others need no privilege. Bad input and a missing privilege are
+ * explained in an extended ACK.
  *
  * Family "xway_core"
  *
@@ -16,41 +16,44 @@
  *     XWAY_A_VERSION		string, version of the module
  *     XWAY_A_CHANNELS		u32, channels that exist now
  *     XWAY_A_PAGES		u32, arena pages allocated now
- *     XWAY_A_PAGES_USED	u32, of these, pages that carry rings
- *     XWAY_A_PAGES_MAX		u32, the most that all arenas may have
- *     XWAY_A_UNREVOKED		u32, pages a peer has not unmapped yet
+ *     XWAY_A_PAGES_USED	u32, of these, pages that channels use now
+ *     XWAY_A_PAGES_MAX		u32, the most pages that all arenas together may have
+ *     XWAY_A_UNREVOKED		u32, pages that are withdrawn, but that a peer still
+ *				maps, so that they cannot be freed
  *
- * XWAY_CMD_GET_PEER (dump): one message for each peer
+ * XWAY_CMD_GET_PEER (dump): one message for each link
  *
- *     XWAY_A_PEER_NAME		string, "xen:7" or "local:active"
+ *     XWAY_A_PEER_NAME		string, name of the link, "xen:7" or "local:active"
  *     XWAY_A_PEER_STATE	string: "waiting", "connecting", "up",
  *				"closing"
  *     XWAY_A_PEER_ADDR		nested, any number; each holds
  *       XWAY_A_ADDR		binary, 4 or 16 bytes, network order
  *       XWAY_A_PREFIX		u8, length of the prefix in bits
- *     XWAY_A_CHANNELS		u32
- *     XWAY_A_PAGES		u32, own arena pages
- *     XWAY_A_PAGES_USED	u32
- *     XWAY_A_PAGES_MAPPED	u32, pages of the peer mapped here
- *     XWAY_A_SERVICE		nested, one for each client of the core that has
- *				something to say; each holds
+ *     XWAY_A_CHANNELS		u32, channels that the link has now
+ *     XWAY_A_PAGES		u32, pages of the own arena
+ *     XWAY_A_PAGES_USED	u32, of these, pages that channels use now
+ *     XWAY_A_PAGES_MAPPED	u32, pages of the peer's arena that are mapped here
+ *     XWAY_A_SERVICE		nested, one for each client of the core that shows
+ *				something; each holds
  *       XWAY_A_NAME		string, "sockets"
- *       XWAY_A_CONNS		u32
+ *       XWAY_A_CONNS		u32, connections that are attached now
  *       XWAY_A_STATS		nested, see XWAY_CMD_GET_STATS
  *
  * XWAY_CMD_GET_STATS (do): totals since the module was loaded
  *
+ *   reply:
  *     XWAY_A_STATS		nested
  *       XWAY_A_COUNTER		nested, any number; each holds
- *         XWAY_A_NAME		string
+ *         XWAY_A_NAME		string, name of the counter
  *         XWAY_A_VALUE		u64
  *
- * XWAY_CMD_LOCAL_ADD, XWAY_CMD_LOCAL_DEL (do): addresses of this kernel's own
- * network namespaces that count as co-resident (transport "local")
+ * XWAY_CMD_LOCAL_ADD, XWAY_CMD_LOCAL_DEL (do): give the transport "local" a prefix
+ * of addresses of this kernel's own network namespaces, or take it away.
+ * Connections to these addresses are accelerated.
  *
  *   request:
- *     XWAY_A_ADDR		binary, 4 or 16 bytes
- *     XWAY_A_PREFIX		u8
+ *     XWAY_A_ADDR		binary, 4 or 16 bytes, network order
+ *     XWAY_A_PREFIX		u8, length of the prefix in bits
  *
  * Family "xway"
  *
@@ -59,43 +62,44 @@
  *   reply:
  *     XWAY_A_ON		u8, 1: new connections are accelerated
  *     XWAY_A_VERSION		string, version of the module
- *     XWAY_A_CONNS		u32, sockets that are attached now
+ *     XWAY_A_CONNS		u32, connections that are attached now
  *
  * XWAY_CMD_SET (do): turn acceleration on or off
  *
  *   request:
- *     XWAY_A_ON		u8, 0 or 1. 0 also has open connections fall
- *				back to TCP. The reply comes at once;
- *				XWAY_A_CONNS of XWAY_CMD_GET tells when they
- *				have.
+ *     XWAY_A_ON		u8, 0 or 1. With 0, open connections also fall back
+ *				to TCP. The reply does not wait for them. When all
+ *				have fallen back, XWAY_CMD_GET replies with 0 in
+ *				XWAY_A_CONNS.
  *
  * XWAY_CMD_GET_CONN (dump): one message for each connection that is attached
  *
- *     XWAY_A_PEER_NAME		string
- *     XWAY_A_LOCAL		binary, own address
- *     XWAY_A_REMOTE		binary, the peer's address
+ *     XWAY_A_PEER_NAME		string, name of the link
+ *     XWAY_A_LOCAL		binary, 4 or 16 bytes, own address
+ *     XWAY_A_REMOTE		binary, 4 or 16 bytes, the peer's address
  *     XWAY_A_LOCAL_PORT	u16, host order
  *     XWAY_A_REMOTE_PORT	u16, host order
  *     XWAY_A_STATE		string: "tcp" (no channel asked for yet),
  *				"opening", "open", "fallback", "spilled",
- *				"draining" (closed here, the peer still reads)
+ *				"draining" (closed here; the peer still reads)
  *     XWAY_A_TX		string: "tcp" or "ring"
  *     XWAY_A_RX		string: "tcp", "ring" or "spill"
- *     XWAY_A_REASON		string, why not (or no longer) on the ring;
- *				absent when there is none
+ *     XWAY_A_REASON		string, why the connection is not, or no longer, on
+ *				the ring; absent if there is no reason
  *     XWAY_A_TX_RING		u64, bytes sent by ring
  *     XWAY_A_TX_TCP		u64, bytes sent by TCP since it was attached
- *     XWAY_A_RX_RING		u64
- *     XWAY_A_RX_TCP		u64
+ *     XWAY_A_RX_RING		u64, bytes received by ring
+ *     XWAY_A_RX_TCP		u64, bytes received by TCP since it was attached
  *     XWAY_A_RING_SIZE		u32, bytes in each direction's ring
  *     XWAY_A_INODE		u64, inode of the socket, 0 without one
  *     XWAY_A_NETNS		u32, inode of its network namespace
  *
  * XWAY_CMD_GET_STATS (do): totals since the module was loaded
  *
+ *   reply:
  *     XWAY_A_STATS		nested, as above
- *     XWAY_A_FALLBACKS		nested, as XWAY_A_STATS: the number of
- *				connections by reason of fallback
+ *     XWAY_A_FALLBACKS		nested, as XWAY_A_STATS: for each reason that
+ *				XWAY_A_REASON can have, the number of connections
  */
 #ifndef _UAPI_LINUX_XWAY_H
 #define _UAPI_LINUX_XWAY_H
