@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Arenas: the pages a domain shows its peer.
+ * Arenas: the pages that this domain shows a peer.
  *
- * They hold nothing else, are zeroed, and are freed only after they were revoked.
- * All functions sleep and are called under the link's lock.
+ * A page of an arena is zeroed when it is allocated, contains nothing but what the
+ * peer may see, and is freed only after it was revoked.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -16,17 +16,21 @@
 #include "link.h"
 #include "revoke.h"
 
+/* Pages by which an arena grows, if it may */
 #define ARENA_CHUNK 32
 
-/* Pages that follow each other are looked for 64 at a time, then fewer. */
+/* Largest order of contiguous pages that an arena tries to get: 64 pages */
 #define RUN_ORDER 6
 
-/* A link's own pages and one small ring; less would be the same as off. */
+/* Smallest value of both parameters: the fixed pages, a directory and a few small
+ * rings. With less no connection could have a ring.
+ */
 #define PAGES_MAX_MIN 16u
 
-/* By default */
+/* Default of pages_max, if this is at most an eighth of the memory */
 #define PAGES_MAX 16384u
 
+/* Largest value of pages_max; the transport may lower it */
 static unsigned int pages_max_max = 1u << 20;
 
 static int pages_max_set(const char *val, const struct kernel_param *kp);
@@ -44,16 +48,22 @@ static unsigned int peer_pages_max = 12288;
 module_param_cb(peer_pages_max, &pages_max_ops, &peer_pages_max, 0644);
 MODULE_PARM_DESC(peer_pages_max, "pages that the arena of one peer may have");
 
-/* Pages that the arena of one peer may have */
+/**
+ * xway_arena_pages_max() - the parameter peer_pages_max
+ *
+ * Context: any.
+ * Return: pages that the arena of one peer may have.
+ */
 u32 xway_arena_pages_max(void)
 {
 	return READ_ONCE(peer_pages_max);
 }
 
 /**
- * xway_link_pages_max() - pages that the arena of a link may have at most
+ * xway_link_pages_max() - the most pages that the arena of a link may have
  *
  * Context: any.
+ * Return: the smaller one of the parameters peer_pages_max and pages_max.
  */
 u32 xway_link_pages_max(void)
 {
@@ -73,6 +83,7 @@ static int pages_max_set(const char *val, const struct kernel_param *kp)
 	return err;
 }
 
+/* Set pages_max to its default, unless the user has set it. */
 void __init xway_arena_init(void)
 {
 	if (!xway_pages_max)
@@ -81,8 +92,10 @@ void __init xway_arena_init(void)
 }
 
 /**
- * xway_arena_limit() - the transport can not share more pages than this
- * @pages: all peers together, now and later
+ * xway_arena_limit() - the transport cannot share more pages than this
+ * @pages: limit of all arenas together
+ *
+ * Context: initialization, after xway_arena_init().
  */
 void __init xway_arena_limit(unsigned int pages)
 {
@@ -93,11 +106,13 @@ void __init xway_arena_limit(unsigned int pages)
 static atomic_t pages_total = ATOMIC_INIT(0);
 static atomic_t pages_in_use = ATOMIC_INIT(0);
 
+/* Pages of all arenas, unrevoked pages included. Context: any. */
 u32 xway_arena_pages_total(void)
 {
 	return atomic_read(&pages_total);
 }
 
+/* Pages of all arenas that channels use. Context: any. */
 u32 xway_arena_pages_in_use(void)
 {
 	return atomic_read(&pages_in_use);
@@ -110,24 +125,24 @@ static void arena_count(struct xway_arena *a, int pages)
 	atomic_add(pages, &pages_in_use);
 }
 
-/* A page is revoked: free it. */
+/* Free a page that is revoked. Context: process. */
 void xway_arena_page_free(struct page *page)
 {
 	__free_page(page);
 	atomic_dec(&pages_total);
 }
 
-/* A page was given up for good; the transport frees it some time. */
+/* Do not count a page any more, which the transport frees later. Context: process. */
 void xway_arena_page_left(void)
 {
 	atomic_dec(&pages_total);
 }
 
-/* Pages that follow each other, if there are such: see xway_ring_at(). */
+/* A stock of contiguous pages, which make copies faster: see xway_ring_at() */
 struct run {
 	struct page *next;
 	u32 left;
-	int order;		/* of the longest to look for; 0: single pages */
+	int order;		/* largest order to try; 0: single pages */
 };
 
 static struct page *run_take(struct run *run, u32 wanted)
@@ -139,8 +154,8 @@ static struct page *run_take(struct run *run, u32 wanted)
 
 		if (!order)
 			return alloc_page(gfp);
-		/* Those that are free: nothing is moved or written for them, nor
-		 * what is kept for those who can not wait touched.
+		/* Only what is free now: no reclaim, no compaction, and no use of
+		 * the reserves. Single pages serve as well.
 		 */
 		run->next = alloc_pages((gfp & ~__GFP_RECLAIM) |
 					__GFP_NOMEMALLOC, order);
@@ -161,6 +176,7 @@ static void run_end(struct run *run)
 		__free_page(run->next++);
 }
 
+/* Allocate one page, of @run or alone, and share it with the peer. */
 static int arena_add(struct link *link, struct run *run, u32 wanted,
 		     struct page **out, u32 *ref)
 {
@@ -189,6 +205,7 @@ err_count:
 	return err;
 }
 
+/* The directory's entry for page @nr */
 static u32 *arena_dir(struct link *link, u32 nr)
 {
 	u32 *dir = page_address(link->dir[nr / XWAY_REFS_PER_DIR].page);
@@ -197,9 +214,8 @@ static u32 *arena_dir(struct link *link, u32 nr)
 }
 
 /*
- * Numbers that lost their pages get new ones; if there are not enough of them in
- * a row, new numbers do. A directory is itself a page of the arena, but listed in
- * the header alone.
+ * Give pages to @pages consecutive numbers: to the first ones that have no page, or
+ * to new numbers at the end. A directory page has no number; the header lists it.
  */
 static int arena_grow(struct link *link, u32 pages)
 {
@@ -209,11 +225,11 @@ static int arena_grow(struct link *link, u32 pages)
 	unsigned long first;
 	int err = 0;
 
-	/* The last sixteenth is for those that have little yet. */
+	/* An arena with over half of all pages leaves the last sixteenth to others. */
 	if (a->shared > max / 2)
 		max -= max / 16;
-	/* Not a part of it, which serves nobody and is what others need. What the
-	 * peer keeps mapped counts, whatever it said about it.
+	/* All pages or none: a part does not make a ring, but others could use it.
+	 * Withdrawn and unrevoked pages count, since the peer still has them.
 	 */
 	if (a->shared + a->n_withdrawn + atomic_read(&link->pub.peer->unrevoked) +
 	    pages > xway_arena_pages_max() || xway_arena_pages_total() + pages > max)
@@ -258,7 +274,7 @@ static int arena_grow(struct link *link, u32 pages)
 	}
 	run_end(&run);
 	if (a->hdr) {
-		/* Entries before their count: pairs with import_page(). */
+		/* Entries before their count: pairs with import_page() at the peer. */
 		virt_store_release(&a->hdr->pages, a->pages);
 	}
 	return err;
@@ -266,10 +282,11 @@ static int arena_grow(struct link *link, u32 pages)
 
 /**
  * xway_arena_create() - make the fixed pages of a link's own arena
- * @link: the link; its nonce is set
+ * @link: a link without an arena; its nonce is set
  *
- * Return: 0 or -ENOMEM, -ENOSPC, or the transport's errno; on error nothing is
- * left.
+ * Context: process, link's lock held.
+ * Return: 0; -ENOMEM; -ENOSPC if a limit of pages is reached; or the transport's
+ * errno. On error the link has no arena.
  */
 int xway_arena_create(struct link *link)
 {
@@ -291,13 +308,14 @@ int xway_arena_create(struct link *link)
 	hdr->dirs[0] = link->dir[0].ref;
 	hdr->pages = a->pages;
 	hdr->bell_event = 1;
-	/* The header before what names it: pairs with xway_import_open(). */
+	/* Header before magic: pairs with xway_import_open() at the peer. */
 	virt_store_release(&hdr->magic, XWAY_MAGIC);
 	a->bell = page_address(a->slot[XWAY_PAGE_BELL].page);
 	a->hdr = hdr;
 	return 0;
 }
 
+/* Set @nr to the first of @pages consecutive free pages, if there are such. */
 static bool arena_has(struct xway_arena *a, u32 pages, unsigned long *nr)
 {
 	*nr = bitmap_find_next_zero_area(a->used, a->pages, 0, pages, 0);
@@ -305,12 +323,15 @@ static bool arena_has(struct xway_arena *a, u32 pages, unsigned long *nr)
 }
 
 /**
- * xway_arena_alloc() - take consecutive page numbers of the own arena
+ * xway_arena_alloc() - allocate pages of the own arena
  * @link: the link
- * @pages: how many
- * @first: the first of them
+ * @pages: how many, with consecutive numbers
+ * @first: set to the first number
  *
- * Return: 0, or -ENOSPC or -ENOMEM when the arena can not grow.
+ * The arena grows if it has not enough free pages in a row.
+ *
+ * Context: process, link's lock held.
+ * Return: 0; -ENOSPC if the arena may not grow; -ENOMEM; or the transport's errno.
  */
 int xway_arena_alloc(struct link *link, u32 pages, u32 *first)
 {
@@ -323,7 +344,7 @@ int xway_arena_alloc(struct link *link, u32 pages, u32 *first)
 		err = arena_grow(link, max_t(u32, pages, ARENA_CHUNK));
 		if (err && pages < ARENA_CHUNK && !arena_has(a, pages, &nr))
 			err = arena_grow(link, pages);
-		/* A part of the chunk may be enough. */
+		/* An arena that grew by a part of a chunk may have enough. */
 		if (!arena_has(a, pages, &nr))
 			return err;
 	}
@@ -333,6 +354,16 @@ int xway_arena_alloc(struct link *link, u32 pages, u32 *first)
 	return 0;
 }
 
+/**
+ * xway_arena_free() - free pages of the own arena
+ * @link: the link
+ * @first: the first number
+ * @pages: how many
+ *
+ * The pages stay shared until they are reclaimed.
+ *
+ * Context: process, link's lock held.
+ */
 void xway_arena_free(struct link *link, u32 first, u32 pages)
 {
 	struct xway_arena *a = &link->arena;
@@ -343,16 +374,17 @@ void xway_arena_free(struct link *link, u32 first, u32 pages)
 }
 
 /**
- * xway_arena_withdraw() - take pages that are not in use out of the own arena
+ * xway_arena_withdraw() - take free pages out of the own arena
  * @link: the link
  * @most: how many at most; those with the highest numbers
- * @first: number of the first of them
+ * @first: set to the lowest number
  *
- * Their numbers may be used again at once: what the peer is told in their order
- * is that it unmaps these, and then where others are. These remain shared until
- * xway_arena_withdrawn().
+ * The caller sends the peer UNMAP. The numbers may get new pages at once: messages
+ * arrive in order, so the peer unmaps the old pages before it hears of new ones.
+ * The old pages stay shared until xway_arena_withdrawn().
  *
- * Return: how many were taken out.
+ * Context: process, link's lock held.
+ * Return: how many pages were withdrawn; 0 too while an UNMAP waits for an answer.
  */
 u32 xway_arena_withdraw(struct link *link, u32 most, u32 *first)
 {
@@ -360,7 +392,7 @@ u32 xway_arena_withdraw(struct link *link, u32 most, u32 *first)
 	u32 end = a->pages, n = 0, i;
 
 	lockdep_assert_held(&link->pub.lock);
-	/* The peer answers one message before it gets the next. */
+	/* One UNMAP at a time: the next one waits for the answer. */
 	if (a->n_withdrawn)
 		return 0;
 	while (end && test_bit(end - 1, a->used))
@@ -385,7 +417,14 @@ u32 xway_arena_withdraw(struct link *link, u32 most, u32 *first)
 	return n;
 }
 
-/* The peer says that it has unmapped them: if it lies they are unrevoked. */
+/**
+ * xway_arena_withdrawn() - revoke the withdrawn pages
+ * @link: the link; the peer says that it has unmapped them, or the session is over
+ *
+ * A page that the peer still maps becomes unrevoked, see revoke.c.
+ *
+ * Context: process, link's lock held.
+ */
 void xway_arena_withdrawn(struct link *link)
 {
 	struct xway_arena *a = &link->arena;
@@ -398,19 +437,31 @@ void xway_arena_withdrawn(struct link *link)
 	a->n_withdrawn = 0;
 }
 
+/**
+ * xway_arena_addr() - address of a page of the own arena
+ * @link: the link
+ * @nr: number of the page, which is allocated
+ *
+ * Context: link's lock held.
+ * Return: the address.
+ */
 void *xway_arena_addr(struct link *link, u32 nr)
 {
 	return page_address(link->arena.slot[nr].page);
 }
 
 /**
- * xway_link_roomy() - is there plenty left, for a large ring?
- * @pub: the link, its lock held
+ * xway_link_roomy() - are there enough pages for a large ring?
+ * @pub: the link
  * @pages: pages of that ring
- * @keep: pages of xway_link_pages_max() that must be left for small rings
+ * @keep: pages of xway_link_pages_max() to leave for small rings
  *
- * Arenas shrink slowly. So what this one has may be used, but it may not grow for
- * a large ring when not much is left for the links to come.
+ * Once seven eighths of all pages are allocated, a large ring may use pages that
+ * the arena has, but the arena does not grow for it. Later links need the rest,
+ * and reclaim takes long.
+ *
+ * Context: process, link's lock held.
+ * Return: true if the ring may be that large.
  */
 bool xway_link_roomy(struct xway_link *pub, u32 pages, u32 keep)
 {
@@ -425,10 +476,12 @@ bool xway_link_roomy(struct xway_link *pub, u32 pages, u32 keep)
 EXPORT_SYMBOL_GPL(xway_link_roomy);
 
 /**
- * xway_arena_destroy() - withdraw and free the own arena
+ * xway_arena_destroy() - revoke all pages of the own arena
  * @link: the link; no channel uses the arena any more
  *
- * Pages that the peer still maps are unrevoked, see revoke.c.
+ * Pages that the peer still maps become unrevoked, see revoke.c.
+ *
+ * Context: process, link's lock held.
  */
 void xway_arena_destroy(struct link *link)
 {

@@ -11,19 +11,24 @@ struct page;
 
 /**
  * struct xway_arena - the pages that this domain shows one peer
- * @hdr: first page
- * @bell: the bell page, for those without the mutex that guards @slot
- * @slot: the pages and what the peer needs to map them
- * @pages: numbers that pages have had, from 0 on
- * @shared: how many of them have one
- * @there: those
- * @used: numbers in use, or without a page
- * @in_use: how many are in use, without the fixed pages and directories
- * @peak: the most that were since reclaim.c looked
- * @allowed: what it leaves of them
- * @pressed: the kernel has asked for pages, at @pressed_at, not long ago
- * @withdrawn: pages without a number, which the peer is to unmap
- * @n_withdrawn: how many those are
+ * @hdr: the header page; NULL without an arena
+ * @bell: the doorbell page
+ * @slot: for each number, the page (or NULL) and the reference by which the peer
+ *	maps it
+ * @pages: every number below this has, or had, a page
+ * @slots: length of @slot
+ * @shared: how many numbers have a page
+ * @in_use: how many numbers are allocated, without the fixed pages
+ * @peak: the largest @in_use since reclaim.c last looked
+ * @allowed: reclaim.c leaves at least as many pages: the @peak before that look
+ * @pressed: the kernel asked for pages, not long ago
+ * @pressed_at: when it asked last, in jiffies
+ * @withdrawn: pages that have lost their number and that the peer is to unmap
+ * @n_withdrawn: length of @withdrawn; 0 if no UNMAP waits for an answer
+ * @there: numbers that have a page
+ * @used: numbers that are allocated, or have no page
+ *
+ * The link's lock guards all of it. The doorbell reads @hdr and @bell without it.
  */
 struct xway_arena {
 	struct xway_header *hdr;

@@ -2,7 +2,8 @@
 /*
  * Imports: the pages of the peer's arena that are mapped here.
  *
- * All functions sleep and are called under the link's lock.
+ * A page is mapped when a channel first needs it. It stays mapped until the peer
+ * asks for it (UNMAP) or the session ends.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -16,7 +17,7 @@ static int import_map(struct link *link, u32 ref, struct xway_mapping *m)
 {
 	int err = -ENOSPC;
 
-	/* A peer may show no more than it is shown, and its directories. */
+	/* A peer may show as many pages as we may show it, and its directories. */
 	if (link->import.mapped < xway_arena_pages_max() + XWAY_DIRS)
 		err = link->tp->map(link, ref, m);
 	if (!err)
@@ -30,7 +31,7 @@ static void import_unmap(struct link *link, struct xway_mapping *m)
 	link->import.mapped--;
 }
 
-/* Map what the peer says its page of that number is. */
+/* Map the page of reference @ref as the peer's page @nr. */
 static struct xway_mapping *import_add(struct link *link, u32 nr, u32 ref)
 {
 	struct xway_mapping *m = kzalloc(sizeof(*m), GFP_KERNEL);
@@ -53,7 +54,7 @@ err_free:
 	return ERR_PTR(err);
 }
 
-/* Map a page of the peer's arena, once. */
+/* The mapping of the peer's page @nr, which is made if there is none */
 static struct xway_mapping *import_page(struct link *link, u32 nr)
 {
 	struct xway_import *in = &link->import;
@@ -81,12 +82,14 @@ static struct xway_mapping *import_page(struct link *link, u32 nr)
 }
 
 /**
- * xway_import_get() - have a page of the peer's arena stay mapped
+ * xway_import_get() - map a page of the peer's arena, and use it
  * @link: the link
- * @nr: number of the page, as the peer gave it: any value
+ * @nr: number of the page; the peer has sent it, so it may be any
  *
- * Return: its address, or an ERR_PTR: -EPROTO for a number or a reference that
- * the peer has not shared, -ENOSPC if it shows too much, -ENOMEM.
+ * Context: process, link's lock held.
+ * Return: its address, or an ERR_PTR: -EPROTO for a number or a reference that the
+ * peer has not shared; -ENOSPC if the peer shows more pages than may be mapped;
+ * -ENOMEM.
  */
 const void *xway_import_get(struct link *link, u32 nr)
 {
@@ -98,7 +101,16 @@ const void *xway_import_get(struct link *link, u32 nr)
 	return m->addr;
 }
 
-/* They may be unmapped, but are not until the peer asks for it or is gone. */
+/**
+ * xway_import_put() - stop using pages of the peer's arena
+ * @link: the link
+ * @first: number of the first page
+ * @pages: how many; xway_import_get() was called for each
+ *
+ * The pages stay mapped for the next channel.
+ *
+ * Context: process, link's lock held.
+ */
 void xway_import_put(struct link *link, u32 first, u32 pages)
 {
 	struct xway_mapping *m;
@@ -113,13 +125,14 @@ void xway_import_put(struct link *link, u32 first, u32 pages)
 }
 
 /**
- * xway_import_unmap() - the peer takes pages out of its arena: unmap them
+ * xway_import_unmap() - unmap pages that the peer withdraws
  * @link: the link
- * @first: the first of them, as the peer gave it: any value
- * @pages: how many
+ * @first: number of the first page; the peer has sent it, so it may be any
+ * @pages: how many; any number too
  *
- * Return: false, with nothing done, if a channel uses one: no honest peer takes
- * away what it has not been told CLOSE of.
+ * Context: process, link's lock held.
+ * Return: true; false, with nothing unmapped, if the range is bad or a channel uses
+ * one of the pages. An honest peer withdraws a page only after we have sent CLOSE.
  */
 bool xway_import_unmap(struct link *link, u32 first, u32 pages)
 {
@@ -142,7 +155,7 @@ bool xway_import_unmap(struct link *link, u32 first, u32 pages)
 	return true;
 }
 
-/* Return: the newest version that both ends speak, or 0 if there is none. */
+/* The newest version that both ends speak. Return: 0 if there is none. */
 static u32 import_version(struct link *link, const struct xway_header *hdr)
 {
 	u32 oldest = READ_ONCE(hdr->version);
@@ -159,11 +172,13 @@ static u32 import_version(struct link *link, const struct xway_header *hdr)
 /**
  * xway_import_open() - map the fixed pages of the peer's arena
  * @link: the link
- * @ref: what the peer said its first page is
- * @nonce: what the peer said its nonce is
+ * @ref: reference of the peer's header page, from its offer
+ * @nonce: the peer's nonce, from its offer
  *
- * Return: 0; -EPROTO if what is found there is no arena of that nonce and of a
- * version known here; or an errno of the transport. On error nothing is mapped.
+ * Context: process, link's lock held.
+ * Return: 0; -EPROTO if the page is not the header of an arena with this nonce and
+ * a version that this module speaks; -ENOMEM; or an errno of the transport. On
+ * error nothing is mapped.
  */
 int xway_import_open(struct link *link, u32 ref, u64 nonce)
 {
@@ -177,7 +192,7 @@ int xway_import_open(struct link *link, u32 ref, u64 nonce)
 		return PTR_ERR(hdr);
 	in->hdr = hdr->addr;
 	err = -EPROTO;
-	/* Pairs with xway_arena_create() at the peer. */
+	/* Header after magic: pairs with xway_arena_create() at the peer. */
 	if (virt_load_acquire(&in->hdr->magic) != XWAY_MAGIC ||
 	    READ_ONCE(in->hdr->nonce) != nonce)
 		goto err_close;
@@ -199,8 +214,10 @@ err_close:
 }
 
 /**
- * xway_import_close() - unmap everything of the peer
+ * xway_import_close() - unmap all pages of the peer
  * @link: the link; nobody reads the peer's pages any more
+ *
+ * Context: process, link's lock held.
  */
 void xway_import_close(struct link *link)
 {

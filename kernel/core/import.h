@@ -10,12 +10,15 @@
 struct link;
 
 /**
- * struct xway_import - the peer's arena as it is mapped here
- * @hdr: its first page
- * @bell: its bell page
+ * struct xway_import - the peer's arena, as far as it is mapped here
+ * @hdr: its header page; NULL while nothing is mapped
+ * @bell: its doorbell page
  * @ctl: its control page
  * @maps: the mapped pages by number, struct xway_mapping
- * @mapped: how many those are
+ * @dir: its directory pages; @addr of one is NULL while it is not mapped
+ * @mapped: number of mapped pages, directories included
+ *
+ * The link's lock guards all of it. struct link says who may read the pages.
  */
 struct xway_import {
 	const struct xway_header *hdr;

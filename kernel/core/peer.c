@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Peers: who a domain is, and what it has us keep.
+ * Peers: pages that a domain makes us keep, counted by its UUID.
  *
- * The link to a peer ends and another begins when the peer is saved, or is taken
- * out of the policy and put back. What is left of the first, unread or still
- * mapped, goes on to count. Otherwise a peer could have all of it anew with each
- * new link.
+ * A peer gets a new link when it was suspended, or when it left the policy and came
+ * back. Pages of the old link that are unread or still mapped count on. Otherwise a
+ * peer could exceed its limit with each new link.
  */
 #include <linux/export.h>
 #include <linux/slab.h>
@@ -31,10 +30,11 @@ static struct xway_peer *peer_find(const char *id)
 }
 
 /**
- * xway_peer_get() - the peer of a name
- * @id: what names the peer
+ * xway_peer_get() - find or make the peer of an id
+ * @id: the peer's id, see struct xway_peer; only XWAY_PEER_ID - 1 bytes count
  *
- * May sleep. Return: it, with a reference, or NULL without memory.
+ * Context: process, may sleep.
+ * Return: the peer, with a reference for the caller; NULL if there is no memory.
  */
 struct xway_peer *xway_peer_get(const char *id)
 {
@@ -47,7 +47,7 @@ struct xway_peer *xway_peer_get(const char *id)
 	refcount_set(&fresh->ref, 1);
 	spin_lock_bh(&peers_lock);
 	peer = peer_find(fresh->id);
-	/* The last reference goes under the lock: there is one. */
+	/* xway_peer_put() drops the last reference under the lock: it is not 0. */
 	if (peer)
 		refcount_inc(&peer->ref);
 	else
@@ -59,14 +59,25 @@ struct xway_peer *xway_peer_get(const char *id)
 	return peer;
 }
 
-/* One more reference on a peer that the caller has one on. Context: any. */
+/**
+ * xway_peer_hold() - take one more reference on a peer
+ * @peer: the peer; the caller has a reference
+ *
+ * Context: any.
+ * Return: @peer.
+ */
 struct xway_peer *xway_peer_hold(struct xway_peer *peer)
 {
 	refcount_inc(&peer->ref);
 	return peer;
 }
 
-/* Any context but a hard interrupt */
+/**
+ * xway_peer_put() - drop a reference on a peer
+ * @peer: the peer
+ *
+ * Context: any but hard interrupt.
+ */
 void xway_peer_put(struct xway_peer *peer)
 {
 	bool last;
@@ -81,16 +92,17 @@ void xway_peer_put(struct xway_peer *peer)
 }
 
 /**
- * xway_peer_charge() - may a client keep pages for a peer?
+ * xway_peer_charge() - count pages that a client keeps for a peer
  * @peer: the peer
  * @pages: how many
  *
- * For what a peer decides the size of: its ring while it is mapped, and copies of
- * what it has put there and nobody has read. All clients and all links with the
- * peer together may have as many as its arena may. An honest peer that is set up
- * as we are has no more.
+ * A client charges pages whose number the peer decides: the peer's rings while they
+ * are mapped, and private copies of unread bytes. The limit is peer_pages_max for
+ * all clients and all links of the peer together. An honest peer with the same
+ * parameters never reaches it, since its arena has no more pages.
  *
- * Context: process or softirq. Return: true if they count now.
+ * Context: any.
+ * Return: true if the pages are charged now; false if they would exceed the limit.
  */
 bool xway_peer_charge(struct xway_peer *peer, u32 pages)
 {
@@ -106,9 +118,9 @@ bool xway_peer_charge(struct xway_peer *peer, u32 pages)
 EXPORT_SYMBOL_GPL(xway_peer_charge);
 
 /**
- * xway_peer_uncharge() - pages are not kept any more
+ * xway_peer_uncharge() - undo xway_peer_charge()
  * @peer: the peer
- * @pages: how many of those that were charged
+ * @pages: how many pages the client does not keep any more
  *
  * Context: any.
  */

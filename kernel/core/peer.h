@@ -5,16 +5,17 @@
 #include <linux/list.h>
 #include <linux/refcount.h>
 
-#define XWAY_PEER_ID 40	/* bytes of what names a peer, with their end */
+#define XWAY_PEER_ID 40	/* bytes of a peer's id, NUL included */
 
 /**
- * struct xway_peer - another domain, and what it has us keep, link after link
- * @node: in peers
- * @ref: each link and each unrevoked page has one
- * @id: its UUID, or what else names it: its number may change
- * @charged: pages of its rings that clients have mapped, or copied and not read
- * @unrevoked: own pages that it still maps though their session has ended, or though
- *	it has said that it does not
+ * struct xway_peer - another domain, and the pages that it makes us keep
+ * @node: in the list of peers
+ * @ref: references: one for each link and for each unrevoked page
+ * @id: the domain's UUID, which stays when the domain id changes; with the transport
+ *	"local" the name of the link
+ * @charged: pages that clients keep for it, see xway_peer_charge()
+ * @unrevoked: own pages that it still maps, though the session is over or it has
+ *	said UNMAPPED
  */
 struct xway_peer {
 	struct list_head node;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reclaim: pages of an arena that are not in use go back to the kernel.
+ * Reclaim: give pages of arenas that are not in use back to the kernel.
  *
- * Those that were not needed for a while go by themselves. The peer has them
- * mapped and is asked to unmap them, some at a time. Messages arrive in order:
- * the peer has sent CLOSE for every channel that used these pages, and what it
- * is told later of the same numbers is of other pages.
+ * Pages that an arena has not needed for one to two periods are reclaimed. The peer
+ * maps them, so it is asked to unmap some at a time (UNMAP). When it has answered
+ * (UNMAPPED), they are revoked. Messages arrive in order: the peer has sent CLOSE
+ * for every channel that used the pages, and what it hears later of the same
+ * numbers is about new pages.
  *
- * When the kernel needs memory none can be freed at once, because the peer must
- * answer first. So its shrinker is told how many pages could go when a work item
- * last looked, and what it asks for is only noted. The work item then has links
- * reclaim without waiting and, for what is still wanted, asks the clients. What
- * is in use is neither counted nor taken.
+ * When the kernel needs memory, the shrinker can free nothing at once, because the
+ * peer must answer first. So the shrinker only reports how many pages could be
+ * reclaimed when a work item last looked, and notes how many the kernel asks for.
+ * The work item then has links reclaim at once. If that is not enough, it asks the
+ * clients. Pages in use are neither counted nor taken.
  */
 #include <linux/jiffies.h>
 #include <linux/minmax.h>
@@ -24,22 +25,22 @@
 #include "link.h"
 #include "reclaim.h"
 
-/* So often is looked at what was needed most since the last time */
+/* Interval between two looks at the peak of pages in use, in jiffies */
 #define PERIOD (10 * HZ)
 
-/* So long after the kernel has asked for pages it is looked this often, and what
- * is free goes without waiting and without a spare.
+/* How long a request of the kernel has effect, and the interval between two looks
+ * in that time, in jiffies. All free pages are then reclaimed, with no spare kept.
  */
 #define PRESSED (5 * HZ)
 #define PERIOD_PRESSED (HZ / 10)
 
-/* Pages kept for the next connection: a ring and a page of words; and fewer than
- * LEAST are not worth it
+/* Pages that are kept for the next channel: the largest ring and a page of words.
+ * LEAST or fewer pages are not worth a message.
  */
 #define SPARE (XWAY_RING_PAGES_MAX + 1)
 #define LEAST 32u
 
-/* Pages beyond those that at most so many in use leave, and so many more */
+/* Pages that an arena has beyond @in_use and @spare; 0 if not worth a message */
 static u32 excess(const struct xway_arena *a, u32 in_use, u32 spare)
 {
 	u32 keep = XWAY_PAGES_FIXED + in_use + spare;
@@ -55,8 +56,11 @@ static bool pressed(const struct link *link)
 }
 
 /**
- * xway_reclaim_pressed() - does the kernel want pages back?
- * @link: the link, its lock held
+ * xway_reclaim_pressed() - has the kernel asked for pages in the last seconds?
+ * @link: the link
+ *
+ * Context: link's lock held.
+ * Return: true if xway_reclaim_press() was called less than 5 seconds ago.
  */
 bool xway_reclaim_pressed(const struct xway_link *link)
 {
@@ -69,6 +73,7 @@ static u32 spare(const struct link *link)
 	return pressed(link) ? 0 : SPARE;
 }
 
+/* Withdraw the next pages and ask the peer to unmap them. */
 static void reclaim_next(struct link *link)
 {
 	struct xway_arena *a = &link->arena;
@@ -87,7 +92,7 @@ static void reclaim_work(struct work_struct *work)
 {
 	struct link *link = container_of(to_delayed_work(work),
 					      struct link, reclaim);
-	unsigned int noio = memalloc_noio_save();	/* as link_work() */
+	unsigned int noio = memalloc_noio_save();	/* see link_work() */
 
 	mutex_lock(&link->pub.lock);
 	link->arena.pressed = pressed(link);
@@ -101,22 +106,25 @@ static void reclaim_work(struct work_struct *work)
 	memalloc_noio_restore(noio);
 }
 
+/* Initialize a new link. Context: any. */
 void xway_reclaim_setup(struct link *link)
 {
 	INIT_DELAYED_WORK(&link->reclaim, reclaim_work);
 }
 
 /**
- * xway_reclaim_soon() - fewer pages are in use
- * @link: the link, its lock held
+ * xway_reclaim_soon() - fewer pages are in use: see whether some can be reclaimed
+ * @link: the link
  *
- * What is still too much after two periods goes; at once while the kernel wants
- * pages.
+ * Pages that are not needed for two periods are reclaimed, or without this wait
+ * while the kernel asks for pages.
+ *
+ * Context: process, link's lock held.
  */
 void xway_reclaim_soon(struct link *link)
 {
 	lockdep_assert_held(&link->pub.lock);
-	/* Who ends the link cancels it after that. */
+	/* xway_link_down() changes the state, then cancels this work. */
 	if (link->pub.state == XWAY_LINK_UP &&
 	    excess(&link->arena, link->arena.in_use, spare(link)))
 		queue_delayed_work(xway_link_wq, &link->reclaim,
@@ -125,8 +133,8 @@ void xway_reclaim_soon(struct link *link)
 }
 
 /*
- * Pages that could go if the kernel wanted them. None of a link that was just asked,
- * nor of one whose peer has not answered yet.
+ * Pages of a link that could be reclaimed. 0 if the link was asked a short time ago,
+ * or if its peer has not answered an UNMAP yet.
  */
 static u32 could(const struct link *link)
 {
@@ -138,17 +146,19 @@ static u32 could(const struct link *link)
 }
 
 /**
- * xway_reclaim_press() - the kernel wants pages: what is not in use goes
- * @pub: the link, its lock held
+ * xway_reclaim_press() - reclaim all free pages of a link for the kernel
+ * @pub: the link
  *
- * And so does what channels give back within the next seconds.
+ * For the next 5 seconds, pages that channels free are reclaimed at once too.
+ *
+ * Context: process, link's lock held.
  */
 void xway_reclaim_press(struct xway_link *pub)
 {
 	struct link *link = to_link(pub);
 
 	lockdep_assert_held(&pub->lock);
-	/* As above */
+	/* See xway_reclaim_soon(). */
 	if (pub->state != XWAY_LINK_UP)
 		return;
 	link->arena.pressed = true;
@@ -158,11 +168,12 @@ void xway_reclaim_press(struct xway_link *pub)
 EXPORT_SYMBOL_GPL(xway_reclaim_press);
 
 /**
- * xway_reclaim_unmap() - the peer takes pages back
- * @link: the link, its lock held
- * @msg: a private copy of its message
+ * xway_reclaim_unmap() - handle UNMAP: unmap pages of the peer, and answer
+ * @link: the link
+ * @msg: a private copy of the message
  *
- * Return: false if no honest peer would.
+ * Context: process, link's lock held.
+ * Return: false if no honest peer would send the message.
  */
 bool xway_reclaim_unmap(struct link *link, const struct xway_ctl *msg)
 {
@@ -176,10 +187,11 @@ bool xway_reclaim_unmap(struct link *link, const struct xway_ctl *msg)
 }
 
 /**
- * xway_reclaim_unmapped() - the peer has unmapped what it was asked to
- * @link: the link, its lock held
+ * xway_reclaim_unmapped() - handle UNMAPPED: revoke the pages, and ask for more
+ * @link: the link
  *
- * Return: false if it was not asked.
+ * Context: process, link's lock held.
+ * Return: false if the peer was not asked to unmap.
  */
 bool xway_reclaim_unmapped(struct link *link)
 {
@@ -192,10 +204,10 @@ bool xway_reclaim_unmapped(struct link *link)
 
 /* ---- the kernel needs memory ---- */
 
-/* While memory is reclaimed, so old may be what could go */
+/* shrink_count() has the work item look again if its last look is older, in jiffies */
 #define FRESH HZ
 
-/* What is asked for in this time is looked for together. */
+/* Time in which requests of the kernel are collected, in jiffies */
 #define TOGETHER (HZ / 10)
 
 static struct shrinker *shrinker;
@@ -227,8 +239,8 @@ static void shrink_look(struct work_struct *work)
 	}
 	mutex_unlock(&xway_links_lock);
 	left += xway_client_reclaim(wanted);
-	/* What could go before what is asked for is less: else shrink_count()
-	 * would have the same pages asked for twice.
+	/* could_go is stored before asked is lowered. In the other order
+	 * shrink_count() would report pages that are already asked for.
 	 */
 	WRITE_ONCE(could_go, left);
 	(void)atomic_long_sub_return_release(noted, &asked);
@@ -244,7 +256,7 @@ static unsigned long shrink_count(struct shrinker *s, struct shrink_control *sc)
 	return pages > 0 ? pages : SHRINK_EMPTY;
 }
 
-/* Whoever needs memory is here, with any lock. */
+/* Runs in any task that allocates memory, with any lock held: only notes. */
 static unsigned long shrink_scan(struct shrinker *s, struct shrink_control *sc)
 {
 	long most = READ_ONCE(could_go);
@@ -256,13 +268,14 @@ static unsigned long shrink_scan(struct shrinker *s, struct shrink_control *sc)
 	return 0;
 }
 
+/* Return: 0 or -ENOMEM. */
 int __init xway_reclaim_init(void)
 {
 	shrinker = xway_shrinker_start("xway", shrink_count, shrink_scan);
 	return shrinker ? 0 : -ENOMEM;
 }
 
-/* Links may still be there. */
+/* No link is left, so the work finds nothing to do. */
 void xway_reclaim_exit(void)
 {
 	xway_shrinker_stop(shrinker);

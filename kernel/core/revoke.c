@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Revoking: pages that a peer was shown are freed only after it cannot read them
- * any more.
+ * Revoking: a page that a peer was shown is freed only when the peer cannot read
+ * it any more.
  *
- * A page that the peer still maps is unrevoked. A work item tries again and again.
- * While one is left no new session with that peer begins, so that a peer cannot
- * collect more than one arena.
+ * A page that the peer still maps is unrevoked. A work item tries to revoke it
+ * until the peer has unmapped it. Until then no new session with this peer begins,
+ * so a peer cannot keep the pages of more than one arena.
  */
 #include <linux/delay.h>
 #include <linux/list.h>
@@ -22,7 +22,7 @@
 /* Jiffies between two tries */
 #define RETRY (HZ / 4)
 
-/* The peer outlives its links, and the transport all of them. */
+/* An unrevoked page. Its link may be gone; its peer and the transport are not. */
 struct unrevoked {
 	struct list_head node;
 	const struct xway_transport *tp;
@@ -38,7 +38,7 @@ static atomic_t count = ATOMIC_INIT(0);
 static void retry(struct work_struct *work);
 static DECLARE_DELAYED_WORK(retry_work, retry);
 
-/* Pages of all peers that are not revoked yet */
+/* Number of unrevoked pages, of all peers. Context: any. */
 u32 xway_unrevoked(void)
 {
 	return atomic_read(&count);
@@ -71,11 +71,11 @@ static void retry(struct work_struct *work)
 
 /**
  * xway_revoke() - free a page of an arena once the peer cannot read it
- * @link: its link
- * @page: the page, which nobody here uses any more
- * @ref: what the peer knows it by
+ * @link: the link of the arena
+ * @page: the page, which nobody uses any more in this domain
+ * @ref: the reference by which the peer maps it
  *
- * Sleeps.
+ * Context: process, may sleep.
  */
 void xway_revoke(struct link *link, struct page *page, u32 ref)
 {
@@ -99,9 +99,12 @@ void xway_revoke(struct link *link, struct page *page, u32 ref)
 }
 
 /**
- * xway_revoke_flush() - before the module goes: give what is left to the kernel
+ * xway_revoke_flush() - leave no unrevoked page behind, before the module is unloaded
  *
- * Waits up to two seconds for peers that are just unmapping.
+ * Peers have two seconds to unmap. The transport then takes over the pages that are
+ * left, and frees each when its peer has unmapped it.
+ *
+ * Context: process, may sleep; nobody calls xway_revoke() any more.
  */
 void xway_revoke_flush(void)
 {
