@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Channels: numbers, words and rings of this end; mapping of the peer's half.
+ * Channels: numbers, words and rings of the own half; mapping of the peer's half.
  */
 #include <linux/err.h>
 #include <linux/export.h>
@@ -12,7 +12,7 @@
 #include "reclaim.h"
 #include "stats.h"
 
-/* Give it a number, and a place for its words. */
+/* Give a channel a number, and a place for its words. */
 static int chan_number(struct link *link, struct xway_chan *chan)
 {
 	u32 id, page, slot;
@@ -21,7 +21,7 @@ static int chan_number(struct link *link, struct xway_chan *chan)
 	err = xa_alloc_cyclic(&link->chans, &id, NULL,
 			      XA_LIMIT(0, XWAY_CHANS_MAX - 1),
 			      &link->next_chan, GFP_KERNEL);
-	/* Low numbers first keep the pages few. */
+	/* Always begin at 0: low numbers need the fewest pages of words. */
 	link->next_chan = 0;
 	if (err < 0)
 		return err == -EBUSY ? -ENOSPC : err;
@@ -47,16 +47,17 @@ static int chan_number(struct link *link, struct xway_chan *chan)
 
 /**
  * xway_chan_create() - make this end's half of a channel
- * @chan: an initialized channel without one, its link's lock held
- * @pages: of the own ring, a power of two of at most XWAY_RING_PAGES_MAX
- * @ring: set to the address of each page, in order; pages need not follow each
- *	other there
+ * @chan: an initialized channel without an own half
+ * @pages: pages of the own ring, a power of two of at most XWAY_RING_PAGES_MAX
+ * @ring: set to the addresses of the ring's pages, which need not be contiguous;
+ *	has room for @pages addresses
  *
- * Words and ring are zero, or as the last channel left them in the case of the
- * ring: the peer may have read that.
+ * The words are zero. The ring may contain bytes of an earlier channel to the same
+ * peer, which that peer could read anyway.
  *
- * Context: process, may sleep. Return: 0; -ENOSPC if the arena may not grow so
- * far or there are XWAY_CHANS_MAX channels; -ENOMEM.
+ * Context: process, may sleep, link's lock held.
+ * Return: 0; -ENOSPC if the arena may not grow or the link has XWAY_CHANS_MAX
+ * channels; -ENOMEM.
  */
 int xway_chan_create(struct xway_chan *chan, u32 pages, void **ring)
 {
@@ -73,7 +74,7 @@ int xway_chan_create(struct xway_chan *chan, u32 pages, void **ring)
 		goto err_ring;
 	for (i = 0; i < pages; i++)
 		ring[i] = xway_arena_addr(link, chan->ring_page + i);
-	chan->ring_pages = pages;	/* now there is something to destroy */
+	chan->ring_pages = pages;	/* the own half exists now */
 	xa_store(&link->chans, chan->id, chan, GFP_KERNEL);
 	WRITE_ONCE(link->pub.n_chans, link->pub.n_chans + 1);
 	return 0;
@@ -81,7 +82,7 @@ int xway_chan_create(struct xway_chan *chan, u32 pages, void **ring)
 err_ring:
 	xway_arena_free(link, chan->ring_page, pages);
 err_none:
-	/* The arena may have grown for nothing. */
+	/* The arena may have grown in vain. */
 	xway_reclaim_soon(link);
 	return err;
 }
@@ -89,13 +90,13 @@ EXPORT_SYMBOL_GPL(xway_chan_create);
 
 /**
  * xway_chan_destroy() - free this end's half of a channel
- * @chan: channel with one, its link's lock held; nobody here writes its words any
- *	more, and the peer has promised not to read them, or answers no more
+ * @chan: a channel with an own half. This end does not write it any more. The peer
+ *	has sent CLOSE, or does not answer any more.
  *
- * Its number can name another channel from now on. @event may be running for it
+ * The number may name another channel at once. @event may still run for this channel
  * until a grace period is over.
  *
- * Context: process, may sleep.
+ * Context: process, may sleep, link's lock held.
  */
 void xway_chan_destroy(struct xway_chan *chan)
 {
@@ -117,9 +118,11 @@ void xway_chan_destroy(struct xway_chan *chan)
 EXPORT_SYMBOL_GPL(xway_chan_destroy);
 
 /**
- * xway_chan_describe() - say in a message where this end's half is
- * @chan: channel with one
+ * xway_chan_describe() - put the place of this end's half into a message
+ * @chan: a channel with an own half
  * @msg: OPEN or ACCEPT; @from and the fields of words and ring are set
+ *
+ * Context: any.
  */
 void xway_chan_describe(const struct xway_chan *chan, struct xway_ctl *msg)
 {
@@ -135,8 +138,9 @@ EXPORT_SYMBOL_GPL(xway_chan_describe);
  * xway_chan_described() - does a message describe a half of a channel?
  * @msg: a private copy of the peer's message
  *
- * Return: true if xway_chan_map() may be asked to map it, and @ring_pages is a
- * power of two of at most XWAY_RING_PAGES_MAX.
+ * Context: any.
+ * Return: true if @ring_pages is a power of two of at most XWAY_RING_PAGES_MAX, and
+ * the other fields are such that xway_chan_map() may be called.
  */
 bool xway_chan_described(const struct xway_ctl *msg)
 {
@@ -151,15 +155,17 @@ EXPORT_SYMBOL_GPL(xway_chan_described);
 
 /**
  * xway_chan_map() - map the peer's half of a channel
- * @chan: channel without one, its link's lock held
- * @msg: for which xway_chan_described() is true
- * @ring: set to the address of each of its pages, in order
+ * @chan: a channel on which the peer's half is not mapped
+ * @msg: a private copy for which xway_chan_described() is true
+ * @ring: set to the addresses of the pages of the peer's ring; has room for
+ *	@ring_pages of @msg
  *
- * The pages stay mapped at least until xway_chan_unmap(). The last thing that
- * happens is that @peer of @chan is set.
+ * The pages stay mapped at least until xway_chan_unmap(). @peer of @chan is set last,
+ * with release.
  *
- * Context: process, may sleep. Return: 0; -EPROTO for pages that the peer has not
- * shared; -ENOSPC if it shows more than may be mapped; -ENOMEM.
+ * Context: process, may sleep, link's lock held.
+ * Return: 0; -EPROTO for pages that the peer has not shared; -ENOSPC if the peer
+ * shows more pages than may be mapped; -ENOMEM.
  */
 int xway_chan_map(struct xway_chan *chan, const struct xway_ctl *msg, void **ring)
 {
@@ -198,12 +204,14 @@ err_pages:
 EXPORT_SYMBOL_GPL(xway_chan_map);
 
 /**
- * xway_chan_answered() - the peer's number of the channel is known
- * @chan: channel, its link's lock held
+ * xway_chan_answered() - keep the peer's number of a channel
+ * @chan: the channel; nothing was posted for it yet
  * @msg: OPEN or ACCEPT of the peer
  *
- * For who does not map the peer's half but still says CLOSE; xway_chan_map() has
- * done it. Nothing is posted for the channel yet.
+ * For a client that does not map the peer's half, but must still send CLOSE.
+ * xway_chan_map() includes this.
+ *
+ * Context: link's lock held.
  */
 void xway_chan_answered(struct xway_chan *chan, const struct xway_ctl *msg)
 {
@@ -216,11 +224,13 @@ void xway_chan_answered(struct xway_chan *chan, const struct xway_ctl *msg)
 EXPORT_SYMBOL_GPL(xway_chan_answered);
 
 /**
- * xway_chan_unmap() - the peer's half is not touched any more
- * @chan: channel, its link's lock held; @peer was cleared a grace period ago
+ * xway_chan_unmap() - stop using the peer's half of a channel
+ * @chan: the channel; the client has cleared @peer a grace period ago
  *
- * The pages may stay mapped for the next channel, until the peer wants them back.
- * Does nothing if there is no such half.
+ * The pages stay mapped for the next channel until the peer sends UNMAP. Nothing
+ * happens if the peer's half is not mapped.
+ *
+ * Context: process, link's lock held.
  */
 void xway_chan_unmap(struct xway_chan *chan)
 {
@@ -236,10 +246,10 @@ void xway_chan_unmap(struct xway_chan *chan)
 EXPORT_SYMBOL_GPL(xway_chan_unmap);
 
 /**
- * xway_chan_violated() - the peer has broken the client's rules of a channel
- * @chan: the channel, which the client ends by itself
+ * xway_chan_violated() - count that the peer has broken a rule of a client
+ * @chan: the channel; the client ends it, the core does not
  *
- * Only counted here. Context: any.
+ * Context: any.
  */
 void xway_chan_violated(struct xway_chan *chan)
 {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Clients: who uses the core, and the calls into them.
+ * Clients: the table of the modules that use the core, and the calls into them.
  *
- * A client that is being unregistered is not called any more once each of those
- * who may call it has been waited for: who holds xway_links_lock (add, del, show), a
- * link's lock (open, up), is in an SRCU section (drain, abort, reclaim) or an RCU
- * section (event). Through a channel it is called without a look at the table: it
- * has none left then.
+ * xway_client_unregister() clears a client's entry. Then it waits for each call that
+ * may have found the entry before. Such calls run under xway_links_lock (add_link,
+ * del_link, show), under a link's lock (up, ctl for OPEN), or in an SRCU read-side
+ * section (drain, abort, reclaim). Other calls (ctl, event) find the client by a
+ * channel. A client that unregisters has no channel left, but @event may still run
+ * in an RCU read-side section.
  */
 #include <linux/export.h>
 #include <linux/nospec.h>
@@ -19,13 +20,13 @@ DEFINE_STATIC_SRCU(clients_srcu);
 
 /**
  * xway_client_register() - begin to use the core
- * @client: stays valid until it is unregistered
+ * @client: the client; it must stay valid until it is unregistered
  *
- * Every link that is there is shown to it before this returns; those that are up
- * are told to be.
+ * Before this returns, @add_link was called for each link, and @up for each link that
+ * is up.
  *
- * Context: process, may sleep. Return: 0; -EINVAL for a service that does not
- * exist; -EBUSY if it has a client.
+ * Context: process, may sleep; takes xway_links_lock.
+ * Return: 0; -EINVAL if the service does not exist; -EBUSY if it has a client.
  */
 int xway_client_register(const struct xway_client *client)
 {
@@ -53,10 +54,13 @@ int xway_client_register(const struct xway_client *client)
 EXPORT_SYMBOL_GPL(xway_client_register);
 
 /**
- * xway_client_unregister() - use the core no more
- * @client: has no channel any more; it is not called any more after this
+ * xway_client_unregister() - stop using the core
+ * @client: the client, which has no channel left
  *
- * Context: process, may sleep.
+ * @del_link was called for each link when this returns. No call into the client
+ * follows.
+ *
+ * Context: process, may sleep; takes xway_links_lock.
  */
 void xway_client_unregister(const struct xway_client *client)
 {
@@ -66,7 +70,7 @@ void xway_client_unregister(const struct xway_client *client)
 	RCU_INIT_POINTER(clients[client->service], NULL);
 	synchronize_srcu(&clients_srcu);
 	list_for_each_entry(link, &xway_links, node) {
-		/* Who was in a call of it has left it. */
+		/* Taking the lock also waits for a call of @up or @ctl. */
 		mutex_lock(&link->pub.lock);
 		link->told_up &= ~BIT(client->service);
 		mutex_unlock(&link->pub.lock);
@@ -77,9 +81,15 @@ void xway_client_unregister(const struct xway_client *client)
 }
 EXPORT_SYMBOL_GPL(xway_client_unregister);
 
-/* @held: what keeps it from being unregistered, as said above */
+/* The client of a service, or NULL. @held: the lock of the call, see the top. */
 #define client_of(service, held) rcu_dereference_check(clients[service], held)
 
+/**
+ * xway_client_add_link() - tell all clients of a new link
+ * @link: the link
+ *
+ * Context: process, xway_links_lock held.
+ */
 void xway_client_add_link(struct link *link)
 {
 	const struct xway_client *client;
@@ -93,6 +103,12 @@ void xway_client_add_link(struct link *link)
 	}
 }
 
+/**
+ * xway_client_del_link() - tell all clients that a link is destroyed
+ * @link: the link, which has no channel
+ *
+ * Context: process, xway_links_lock held.
+ */
 void xway_client_del_link(struct link *link)
 {
 	const struct xway_client *client;
@@ -106,6 +122,14 @@ void xway_client_del_link(struct link *link)
 	}
 }
 
+/**
+ * xway_client_show() - have all clients show their attributes of a link
+ * @link: the link
+ * @skb: the netlink message to put them into
+ *
+ * Context: process, xway_links_lock held.
+ * Return: 0 or -EMSGSIZE.
+ */
 int xway_client_show(struct link *link, struct sk_buff *skb)
 {
 	const struct xway_client *client;
@@ -120,7 +144,12 @@ int xway_client_show(struct link *link, struct sk_buff *skb)
 	return err;
 }
 
-/* A session has begun. */
+/**
+ * xway_client_up() - tell the clients that a session has begun, each once
+ * @link: the link, which is up
+ *
+ * Context: process, link's lock held.
+ */
 void xway_client_up(struct link *link)
 {
 	const struct xway_client *client;
@@ -138,11 +167,12 @@ void xway_client_up(struct link *link)
 }
 
 /**
- * xway_client_open() - the peer asks for a channel
- * @link: the link, its lock held
+ * xway_client_open() - handle OPEN, or decline it if the service has no client
+ * @link: the link
  * @msg: a private copy of the message
  *
- * Return: false if no honest peer would send it.
+ * Context: process, link's lock held.
+ * Return: false if no honest peer would send the message.
  */
 bool xway_client_open(struct link *link, const struct xway_ctl *msg)
 {
@@ -164,6 +194,12 @@ bool xway_client_open(struct link *link, const struct xway_ctl *msg)
 	return true;
 }
 
+/**
+ * xway_client_drain() - have all clients begin to end their channels
+ * @link: the link, a grace period after xway_link_drain()
+ *
+ * Context: process, no link's lock held.
+ */
 void xway_client_drain(struct link *link)
 {
 	const struct xway_client *client;
@@ -177,6 +213,12 @@ void xway_client_drain(struct link *link)
 	srcu_read_unlock(&clients_srcu, idx);
 }
 
+/**
+ * xway_client_abort() - have all clients end their channels, without the peer
+ * @link: the link, a grace period after xway_link_drain()
+ *
+ * Context: process, no link's lock held.
+ */
 void xway_client_abort(struct link *link)
 {
 	const struct xway_client *client;
@@ -190,7 +232,13 @@ void xway_client_abort(struct link *link)
 	srcu_read_unlock(&clients_srcu, idx);
 }
 
-/* Return: pages that clients could give up besides the @wanted ones. */
+/**
+ * xway_client_reclaim() - have clients give up pages of rings
+ * @wanted: how many pages
+ *
+ * Context: process, no link's lock held.
+ * Return: the number of further pages that clients could give up.
+ */
 long xway_client_reclaim(long wanted)
 {
 	const struct xway_client *client;

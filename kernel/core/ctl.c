@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Control messages: a ring of slots in each arena. The core has two of its own;
- * the others go to the client of their service.
+ * Control messages: a ring of slots in each arena. The core handles UNMAP and
+ * UNMAPPED. All others are for the client of their service.
  */
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -9,8 +9,9 @@
 #include "link.h"
 #include "reclaim.h"
 
-/* Messages that find no slot: for each channel of the peer an answer, and for
- * each of ours a CLOSE and, its number being free again, an OPEN; UNMAP, UNMAPPED.
+/* The most messages that an honest peer can have us queue: an answer for each of its
+ * channels; for each of ours a CLOSE, and then an OPEN with the same number; one
+ * UNMAP and one UNMAPPED.
  */
 #define QUEUE_MAX (3 * XWAY_CHANS_MAX + 2)
 
@@ -27,16 +28,21 @@ static bool ctl_put(struct link *link, const struct xway_ctl *msg)
 	if (link->ctl.prod - READ_ONCE(link->import.hdr->ctl_cons) >= XWAY_CTLS)
 		return false;
 	slots[link->ctl.prod % XWAY_CTLS] = *msg;
-	/* The message before its count: pairs with xway_ctl_run() at the peer. */
+	/* Message before count: pairs with xway_ctl_run() at the peer. */
 	virt_store_release(&own->ctl_prod, ++link->ctl.prod);
 	return true;
 }
 
-/* Put what is queued, as far as there is room. Under the link's lock. */
+/**
+ * xway_ctl_flush() - send queued messages, as far as there are free slots
+ * @link: the link
+ *
+ * Context: process, link's lock held.
+ */
 void xway_ctl_flush(struct link *link)
 {
 	struct item *item, *next;
-	/* The control ring must be seen now: a post in the ring may be old. */
+	/* As for a channel that was never posted: this post is always made. */
 	u32 last = link->bell.prod - XWAY_BELLS - 1;
 	bool put = false;
 
@@ -59,7 +65,7 @@ static void flush_work_fn(struct work_struct *work)
 {
 	struct link *link = container_of(to_delayed_work(work), struct link,
 					 ctl.flush);
-	/* Connections wait for this lock, and reclaim may wait for them. */
+	/* See link_work(). */
 	unsigned int noio = memalloc_noio_save();
 
 	mutex_lock(&link->pub.lock);
@@ -72,11 +78,14 @@ static void flush_work_fn(struct work_struct *work)
 
 /**
  * xway_ctl_put() - send a control message
- * @link: the link, its lock held
- * @msg: the message, copied
+ * @link: the link
+ * @msg: the message, which is copied
  *
- * Messages arrive in order. One that finds the ring full waits in a queue; a
- * peer that asks and asks, and takes no answer, loses the link.
+ * Messages arrive in order. A message that finds no free slot is queued. A peer that
+ * causes messages but takes none, until the queue is full, loses the link. If the
+ * peer's arena is not mapped, the message is discarded.
+ *
+ * Context: process, may sleep, link's lock held.
  */
 void xway_ctl_put(struct link *link, const struct xway_ctl *msg)
 {
@@ -98,12 +107,14 @@ void xway_ctl_put(struct link *link, const struct xway_ctl *msg)
 
 /**
  * xway_ctl_send() - send a control message of a client
- * @client: whose it is
- * @link: the link, its lock held
- * @msg: the message; the service is filled in
+ * @client: the client
+ * @link: the link
+ * @msg: the message, which is copied; its @service is set
  *
- * Messages of a link arrive in order, of all clients together. Without a peer the
- * message is dropped. Sleeps.
+ * All messages of a link arrive in order, whatever their client. If the peer's arena
+ * is not mapped, the message is discarded.
+ *
+ * Context: process, may sleep, link's lock held.
  */
 void xway_ctl_send(const struct xway_client *client, struct xway_link *link,
 		   struct xway_ctl *msg)
@@ -113,7 +124,7 @@ void xway_ctl_send(const struct xway_client *client, struct xway_link *link,
 }
 EXPORT_SYMBOL_GPL(xway_ctl_send);
 
-/* Return: false if no honest peer would send it. */
+/* Handle a message for a client. Return: false if no honest peer would send it. */
 static bool take_of_client(struct link *link, const struct xway_ctl *msg)
 {
 	struct xway_chan *chan;
@@ -125,10 +136,10 @@ static bool take_of_client(struct link *link, const struct xway_ctl *msg)
 	case XWAY_CTL_DECLINE:
 	case XWAY_CTL_CLOSE:
 		chan = xa_load(&link->chans, msg->chan);
-		/* A peer that is late at the end of a session breaks no rule. */
+		/* At the end of a session an honest message may come too late. */
 		if (!chan)
 			return link->pub.state == XWAY_LINK_CLOSING;
-		/* A peer that knows no services declines as if for sockets. */
+		/* Modules older than services send 0, to any client. */
 		if (msg->service && msg->service != chan->client->service)
 			return false;
 		return chan->client->ctl(&link->pub, chan, msg);
@@ -137,6 +148,7 @@ static bool take_of_client(struct link *link, const struct xway_ctl *msg)
 	}
 }
 
+/* Handle a message. Return: false if no honest peer would send it. */
 static bool take(struct link *link, const struct xway_ctl *msg)
 {
 	switch (msg->type) {
@@ -149,7 +161,12 @@ static bool take(struct link *link, const struct xway_ctl *msg)
 	}
 }
 
-/* Take the peer's messages. Under the link's lock. */
+/**
+ * xway_ctl_run() - take and handle the peer's messages
+ * @link: the link
+ *
+ * Context: process, may sleep, link's lock held.
+ */
 void xway_ctl_run(struct link *link)
 {
 	struct xway_ctl msg;
@@ -158,22 +175,22 @@ void xway_ctl_run(struct link *link)
 	lockdep_assert_held(&link->pub.lock);
 	if (!link->import.hdr || !link->import.ctl)
 		return;
-	/* Messages after their count: pairs with ctl_put() at the peer. */
+	/* Messages after count: pairs with ctl_put() at the peer. */
 	prod = virt_load_acquire(&link->import.hdr->ctl_prod);
 	if (prod - link->ctl.cons > XWAY_CTLS) {
 		xway_link_broken(link);
 		return;
 	}
-	/* Also while our own messages find no room: were both sides to wait for
-	 * the other to take first, neither ever would.
+	/* Take messages even while our own find no slot. Otherwise both ends
+	 * could wait for each other for ever.
 	 */
 	while (link->ctl.cons != prod && !READ_ONCE(link->broken)) {
-		/* Copied once; what is checked is what is used. */
+		/* Copy once: the peer may change the slot after a check. */
 		memcpy(&msg, &link->import.ctl[link->ctl.cons % XWAY_CTLS],
 		       sizeof(msg));
 		barrier();
 		link->ctl.cons++;
-		/* Copied before the slot is used again: pairs with the test of
+		/* Copy before ctl_cons frees the slot: pairs with the load of
 		 * ctl_cons in ctl_put() at the peer.
 		 */
 		virt_store_release(&link->arena.hdr->ctl_cons, link->ctl.cons);
@@ -184,20 +201,26 @@ void xway_ctl_run(struct link *link)
 	}
 }
 
+/* Initialize a new link. Context: any. */
 void xway_ctl_setup(struct link *link)
 {
 	INIT_LIST_HEAD(&link->ctl.queue);
 	INIT_DELAYED_WORK(&link->ctl.flush, flush_work_fn);
 }
 
-/* A session begins. */
+/* Initialize a new session. Context: link's lock held. */
 void xway_ctl_reset(struct link *link)
 {
 	link->ctl.prod = 0;
 	link->ctl.cons = 0;
 }
 
-/* A session ends: nobody waits for what is queued. Under the link's lock. */
+/**
+ * xway_ctl_forget() - discard queued messages, because the session ends
+ * @link: the link
+ *
+ * Context: process, link's lock held.
+ */
 void xway_ctl_forget(struct link *link)
 {
 	struct item *item, *next;

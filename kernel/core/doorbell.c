@@ -1,25 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The doorbell: a ring of channel numbers in the ringer's arena.
+ * The doorbell: a ring of channel numbers in the arena of the domain that posts.
  *
- * A channel is posted again only after its last post was taken, so an idle reader
- * costs one slot and one event however much arrives. When the ring is full the
- * ringer counts an overflow instead, and the other side looks at all channels.
+ * A channel is posted again only after the peer has taken its last post. So an idle
+ * reader costs one slot and one event, however much arrives. (Fido, USENIX ATC 2009,
+ * section 3.3.2, likewise signals again only after the last signal was picked up.)
+ * When the ring is full, the sender counts an overflow instead of posting, and the
+ * peer looks at all channels.
  */
 #include "link.h"
 #include "ring.h"
 #include "stats.h"
 
+/* Posts that are copied at a time */
 #define BATCH 64
 
 /**
  * xway_doorbell_post() - make the peer look at a channel
  * @link: the link
  * @chan: the peer's number of the channel, or XWAY_BELL_CTL
- * @last: where this channel was last posted, for this function alone
+ * @last: private to this function: own bell_prod after the channel's last post
  *
- * Context: any but hard interrupt; the caller is in an RCU read-side section or
- * holds the link's lock.
+ * The caller has stored what the peer is to find, and has made a full barrier: see
+ * doorbell_run().
+ *
+ * Context: any but hard interrupt; in an RCU read-side section, or link's lock held.
  */
 void xway_doorbell_post(struct link *link, u32 chan, u32 *last)
 {
@@ -37,7 +42,7 @@ void xway_doorbell_post(struct link *link, u32 chan, u32 *last)
 	cons = READ_ONCE(peer->bell_cons);
 	old = bell->prod;
 	if (*last - cons - 1 < old - cons) {
-		/* Not taken yet: the peer will look after it takes the post. */
+		/* The last post is not taken yet: the peer looks after it takes it. */
 		core_count(DOORBELL_POSTS_SAVED);
 		goto out;
 	}
@@ -61,12 +66,12 @@ out:
 
 /**
  * xway_chan_bell() - make the peer's client look at a channel
- * @chan: channel whose other half is mapped, or was answered
+ * @chan: a channel after xway_chan_map() or xway_chan_answered()
  *
- * What the peer is to find is stored before, with a full barrier between.
+ * The caller has stored what the peer is to find, and has made a full barrier.
  *
- * Context: any but hard interrupt; the caller sees @peer of the channel by RCU, or
- * holds the link's lock.
+ * Context: any but hard interrupt; in an RCU read-side section that has seen @peer of
+ * the channel, or link's lock held.
  */
 void xway_chan_bell(struct xway_chan *chan)
 {
@@ -97,7 +102,7 @@ static void dispatch_all(struct link *link)
 	queue_work(xway_link_wq, &link->work);
 }
 
-/* Softirq: take the peer's posts and look at the channels they name. */
+/* Tasklet: take the peer's posts and call the clients of the channels. */
 static void doorbell_run(struct tasklet_struct *t)
 {
 	struct link *link = from_tasklet(link, t, bell.task);
@@ -111,15 +116,15 @@ static void doorbell_run(struct tasklet_struct *t)
 	bool idle = true;
 
 	rcu_read_lock();
-	/* An event can come before the import is whole: the state says it is.
-	 * Pairs with xway_link_map().
+	/* An event can come before the import is whole; the state tells. Pairs
+	 * with xway_link_map() and xway_link_drain().
 	 */
 	state = smp_load_acquire(&link->pub.state);
 	if (state == XWAY_LINK_WAITING || state == XWAY_LINK_DEAD ||
 	    READ_ONCE(link->broken))
 		goto out;
 	peer = link->import.hdr;
-	/* The session may end before the peer has begun it. */
+	/* The session may end before the peer's arena was mapped. */
 	if (!peer)
 		goto out;
 	own = link->arena.hdr;
@@ -128,7 +133,7 @@ static void doorbell_run(struct tasklet_struct *t)
 		queue_work(xway_link_wq, &link->work);
 	core_count(EVENTS_RECEIVED);
 	do {
-		/* Posts after their count: pairs with xway_doorbell_post(). */
+		/* Posts after count: pairs with xway_doorbell_post() at the peer. */
 		while ((prod = virt_load_acquire(&peer->bell_prod)) !=
 		       bell->cons) {
 			if (prod - bell->cons > XWAY_BELLS) {
@@ -143,14 +148,15 @@ static void doorbell_run(struct tasklet_struct *t)
 				ids[i] = READ_ONCE(posts[at % XWAY_BELLS]);
 			}
 			bell->cons += n;
-			/* Copied before a slot is used again: pairs with the
-			 * test of bell_cons in xway_doorbell_post().
+			/* Copy before bell_cons frees the slots: pairs with the
+			 * load of bell_cons in xway_doorbell_post() at the peer.
 			 */
 			virt_store_release(&own->bell_cons, bell->cons);
-			/* Look at the channels only after the posts are free,
-			 * or a ringer could think that its post is still due:
-			 * pairs with the barrier that each ringer makes before
-			 * xway_doorbell_post() looks at bell_cons.
+			/* bell_cons before the look at the channels. Otherwise
+			 * the peer could load the old bell_cons after the look,
+			 * and not post because its last post seems not taken.
+			 * Pairs with the full barrier that each caller of
+			 * xway_doorbell_post() at the peer has made.
 			 */
 			virt_mb();
 			for (i = 0; i < n; i++)
@@ -177,13 +183,14 @@ out:
 	link->tp->seen(link, idle);
 }
 
+/* Initialize a new link. Context: any. */
 void xway_doorbell_setup(struct link *link)
 {
 	spin_lock_init(&link->bell.lock);
 	tasklet_setup(&link->bell.task, doorbell_run);
 }
 
-/* A session begins. */
+/* Initialize a new session. Context: link's lock held, state WAITING. */
 void xway_doorbell_reset(struct link *link)
 {
 	link->bell.prod = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Links: their life. What joins two domains begins and ends again and again;
- * each time is a session.
+ * Links and their sessions: create; then for each session prepare, map, up, drain and
+ * down; destroy.
  */
 #include <linux/delay.h>
 #include <linux/export.h>
@@ -14,20 +14,27 @@
 #include "stats.h"
 #include "trace.h"
 
-/* Jiffies after which a peer that has not answered is looked at again */
+/* Interval of looks at a peer that has not answered yet, in jiffies */
 #define ANSWER (HZ / 2)
 
-/* Jiffies that clients have to end their channels when a session ends */
+/* Time for clients to end their channels when a session ends, in jiffies */
 #define DRAIN (5 * HZ)
 
-/* Jiffies for what is under way when the peer has ended the session */
+/* Time that is left to clients once the peer says CLOSING, in jiffies */
 #define CLOSED HZ
 
 LIST_HEAD(xway_links);
-DEFINE_MUTEX(xway_links_lock);	/* the list above, and the clients */
+DEFINE_MUTEX(xway_links_lock);	/* the list, and the table of clients */
 struct workqueue_struct *xway_link_wq;
 EXPORT_SYMBOL_GPL(xway_link_wq);
 
+/**
+ * xway_link_state_name() - the state of a link, for users
+ * @link: the link
+ *
+ * Context: any.
+ * Return: a name of XWAY_A_PEER_STATE.
+ */
 const char *xway_link_state_name(const struct link *link)
 {
 	switch (READ_ONCE(link->pub.state)) {
@@ -42,7 +49,12 @@ const char *xway_link_state_name(const struct link *link)
 	}
 }
 
-/* A peer that breaks the protocol of the link loses the link. */
+/**
+ * xway_link_broken() - the peer has broken a rule of the link: end the session
+ * @link: the link
+ *
+ * Context: any.
+ */
 void xway_link_broken(struct link *link)
 {
 	if (!READ_ONCE(link->broken)) {
@@ -55,12 +67,12 @@ void xway_link_broken(struct link *link)
 static void link_work(struct work_struct *work)
 {
 	struct link *link = container_of(work, struct link, work);
-	/* Clients wait for this lock, and reclaim may wait for them. */
+	/* I/O that an allocation waits for may need this lock: see core.h. */
 	unsigned int noio = memalloc_noio_save();
 	bool closing;
 
 	mutex_lock(&link->pub.lock);
-	/* A peer that began a new session instead of answering tells nobody. */
+	/* Look again: a peer that begins a new session instead sends no event. */
 	if (link->pub.state == XWAY_LINK_CONNECTING && !xway_link_check_up(link))
 		queue_delayed_work(xway_link_wq, &link->ctl.flush, ANSWER);
 	xway_ctl_flush(link);
@@ -71,21 +83,22 @@ static void link_work(struct work_struct *work)
 		  (link->broken || READ_ONCE(link->import.hdr->state) ==
 				   XWAY_ARENA_CLOSING);
 	mutex_unlock(&link->pub.lock);
-	/* An orderly peer closes only after its channels have ended. */
+	/* An honest peer says CLOSING only after its channels have ended. */
 	if (closing)
 		link->lost(link);
 	memalloc_noio_restore(noio);
 }
 
 /**
- * xway_link_create() - a link to a peer that has not answered yet
- * @tp: its transport
- * @tp_data: the transport's own
+ * xway_link_create() - create a link, and tell the clients of it
+ * @tp: the transport
+ * @tp_data: private to the transport
  * @lost: see struct link
- * @name: what users see
- * @peer_id: what names the peer, also when another link to it has another name
+ * @name: name of the link, for users
+ * @peer_id: id of the peer, see struct xway_peer
  *
- * Return: the link with one reference, or NULL.
+ * Context: process; takes xway_links_lock.
+ * Return: the link, with a reference for the caller; NULL if there is no memory.
  */
 struct link *xway_link_create(const struct xway_transport *tp, void *tp_data,
 			 void (*lost)(struct link *link), const char *name,
@@ -119,7 +132,12 @@ struct link *xway_link_create(const struct xway_transport *tp, void *tp_data,
 	return link;
 }
 
-/* The last reference is gone. Context: any but hard interrupt. */
+/**
+ * xway_link_free() - free a link whose last reference is gone; see xway_link_put()
+ * @pub: the link
+ *
+ * Context: any but hard interrupt.
+ */
 void xway_link_free(struct xway_link *pub)
 {
 	struct link *link = to_link(pub);
@@ -131,10 +149,11 @@ void xway_link_free(struct xway_link *pub)
 EXPORT_SYMBOL_GPL(xway_link_free);
 
 /**
- * xway_link_prepare() - make an arena with a new nonce, to be offered
- * @link: a link without one
+ * xway_link_prepare() - begin a session: make an arena with a new nonce
+ * @link: the link; nothing happens if it has an arena
  *
- * Return: 0; -EBUSY while the peer still maps pages of an earlier session; else as
+ * Context: process, link's lock held.
+ * Return: 0; -EBUSY while the peer has unrevoked pages; or an errno of
  * xway_arena_create().
  */
 int xway_link_prepare(struct link *link)
@@ -156,15 +175,17 @@ int xway_link_prepare(struct link *link)
 }
 
 /**
- * xway_link_map() - the peer has offered its arena: map it
+ * xway_link_map() - map the arena that the peer has offered
  * @link: a prepared link
- * @ref: grant reference, or the like, of the peer's first page
- * @nonce: of the peer's arena
+ * @ref: the transport's reference of the peer's header page
+ * @nonce: nonce of the peer's arena
  *
- * The link is up when the peer has said in its header that it maps this side's
- * arena of this nonce.
+ * The link comes up once the peer's header says that the peer has mapped our arena:
+ * see xway_link_check_up().
  *
- * Return: 0; -EAGAIN if the offer is an old one; or as xway_import_open().
+ * Context: process, link's lock held.
+ * Return: 0; -EAGAIN if the offer is of an old session; or an errno of
+ * xway_import_open().
  */
 int xway_link_map(struct link *link, u32 ref, u64 nonce)
 {
@@ -175,7 +196,9 @@ int xway_link_map(struct link *link, u32 ref, u64 nonce)
 	err = xway_import_open(link, ref, nonce);
 	if (err)
 		return err;
-	/* The offer may be of a session that ends: mapped, it could not end. */
+	/* The peer may be ending the session of this offer. It could not revoke
+	 * its arena if we mapped it now.
+	 */
 	told = READ_ONCE(link->import.hdr->peer_nonce);
 	if ((told && told != link->pub.nonce) ||
 	    READ_ONCE(link->import.hdr->state) == XWAY_ARENA_CLOSING) {
@@ -186,11 +209,11 @@ int xway_link_map(struct link *link, u32 ref, u64 nonce)
 	WRITE_ONCE(link->arena.hdr->peer_nonce, nonce);
 	/* Nonce before state: pairs with xway_link_check_up() at the peer. */
 	virt_store_release(&link->arena.hdr->state, XWAY_ARENA_UP);
-	/* Own state before the look at the peer's: pairs with this very line
-	 * there, and one of the two sees the other UP.
+	/* Own state before the load of the peer's in xway_link_check_up(): pairs
+	 * with this barrier at the peer. At least one end sees the other UP.
 	 */
 	virt_mb();
-	/* The import is whole: pairs with doorbell_run(). */
+	/* The whole import before the state: pairs with doorbell_run(). */
 	smp_store_release(&link->pub.state, XWAY_LINK_CONNECTING);
 	link->tp->notify(link);
 	if (!xway_link_check_up(link))
@@ -199,10 +222,11 @@ int xway_link_map(struct link *link, u32 ref, u64 nonce)
 }
 
 /**
- * xway_link_check_up() - has the peer mapped this side's arena?
- * @link: a link, its lock held
+ * xway_link_check_up() - has the peer mapped our arena?
+ * @link: the link
  *
- * Return: true if the link has come up by that.
+ * Context: process, link's lock held.
+ * Return: true if this call has brought the link up.
  */
 bool xway_link_check_up(struct link *link)
 {
@@ -224,11 +248,14 @@ bool xway_link_check_up(struct link *link)
 }
 
 /**
- * xway_link_drain() - no new channels: this session is to end
+ * xway_link_drain() - begin to end a session: no channel may open any more
  * @link: the link
  *
- * The first part of xway_link_down(), so that several links can end at once. Those
- * who saw the link up are known to their clients after a grace period.
+ * This is the first step of xway_link_down(), so that several links can end at once.
+ * The caller waits for a grace period before xway_client_drain(): see
+ * xway_link_is_up().
+ *
+ * Context: process; takes the link's lock.
  */
 void xway_link_drain(struct link *link)
 {
@@ -237,13 +264,18 @@ void xway_link_drain(struct link *link)
 	    link->pub.state != XWAY_LINK_CLOSING) {
 		link->was_up = link->pub.state == XWAY_LINK_UP;
 		link->drain_by = jiffies + DRAIN;
-		/* There may be no import: pairs with doorbell_run(). */
+		/* There may be no import yet: pairs with doorbell_run(), which
+		 * tests for it after the state.
+		 */
 		smp_store_release(&link->pub.state, XWAY_LINK_CLOSING);
 	}
 	mutex_unlock(&link->pub.lock);
 }
 
-/* Wait, as long as the session may, until its channels have ended. */
+/*
+ * Wait until channels have ended and messages are sent, at most until drain_by, and
+ * not at all for a dead peer. Return: true if no channel is left.
+ */
 static bool link_drained(struct link *link, bool dead)
 {
 	unsigned long until = link->drain_by;
@@ -254,7 +286,7 @@ static bool link_drained(struct link *link, bool dead)
 		mutex_lock(&link->pub.lock);
 		left = link->pub.n_chans;
 		queued = link->ctl.queued;
-		/* It has ended its own and takes no message any more. */
+		/* The peer has ended its channels and takes no messages any more. */
 		if (!closing && link->import.hdr &&
 		    READ_ONCE(link->import.hdr->state) == XWAY_ARENA_CLOSING) {
 			closing = true;
@@ -269,12 +301,14 @@ static bool link_drained(struct link *link, bool dead)
 }
 
 /**
- * xway_link_down() - end this session
- * @link: the link
- * @dead: the peer is gone or is not to be talked to: do not wait for it
+ * xway_link_down() - end a session
+ * @link: the link; nothing happens if it has no session
+ * @dead: the peer is gone, or has broken the rules: do not wait for it
  *
- * Order: no new channels (state), channels end, no more softirq, no more
- * readers (RCU), unmap, withdraw. May sleep for seconds.
+ * Order: no channel may open (state); channels end; no tasklet and no work item runs;
+ * no reader is left (RCU); unmap the peer's pages; revoke the own ones.
+ *
+ * Context: process; takes the link's lock; may sleep for seconds.
  */
 void xway_link_down(struct link *link, bool dead)
 {
@@ -289,11 +323,11 @@ void xway_link_down(struct link *link, bool dead)
 
 	mutex_lock(&link->pub.lock);
 	WRITE_ONCE(link->pub.state, XWAY_LINK_DEAD);
-	/* The last words before it: pairs with link_work() at the peer, which
-	 * sees it under its lock and ends the link after letting go of that.
+	/* The channels' last words before CLOSING: pairs with link_work() at the
+	 * peer, which ends the session only after it has released its lock.
 	 */
 	virt_store_release(&link->arena.hdr->state, XWAY_ARENA_CLOSING);
-	/* Before the event: pairs with doorbell_run(), which looks once it came. */
+	/* CLOSING before the event: doorbell_run() at the peer then loads it. */
 	virt_mb();
 	if (link->import.hdr)
 		link->tp->notify(link);
@@ -303,7 +337,7 @@ void xway_link_down(struct link *link, bool dead)
 	cancel_delayed_work_sync(&link->ctl.flush);
 	cancel_delayed_work_sync(&link->reclaim);
 	tasklet_kill(&link->bell.task);
-	/* One that found this session lost must not end the next. */
+	/* A work item that found this session lost must not end the next one. */
 	cancel_work_sync(&link->work);
 	synchronize_rcu();
 
@@ -317,8 +351,10 @@ void xway_link_down(struct link *link, bool dead)
 }
 
 /**
- * xway_link_destroy() - forget a link that is down
+ * xway_link_destroy() - forget a link that is down, and tell the clients
  * @link: the link; the caller's reference is dropped
+ *
+ * Context: process; takes xway_links_lock.
  */
 void xway_link_destroy(struct link *link)
 {
@@ -326,12 +362,13 @@ void xway_link_destroy(struct link *link)
 	list_del(&link->node);
 	xway_client_del_link(link);
 	mutex_unlock(&xway_links_lock);
-	/* The other end may have notified since this one went down. */
+	/* An event may have come since xway_link_down(). */
 	tasklet_kill(&link->bell.task);
 	cancel_work_sync(&link->work);
 	xway_link_put(&link->pub);
 }
 
+/* Return: 0 or -ENOMEM. */
 int __init xway_link_init(void)
 {
 	xway_link_wq = alloc_workqueue("xway_link",
@@ -339,6 +376,7 @@ int __init xway_link_init(void)
 	return xway_link_wq ? 0 : -ENOMEM;
 }
 
+/* No link is left. */
 void xway_link_exit(void)
 {
 	destroy_workqueue(xway_link_wq);

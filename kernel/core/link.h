@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Links inside the core: the part that clients do not see, and a link's life.
+ * Links inside the core: the part that clients do not see.
  */
 #ifndef _XWAY_LINK_H
 #define _XWAY_LINK_H
@@ -20,27 +20,27 @@
 
 /**
  * struct doorbell - both directions of a link's doorbell
- * @task: takes the peer's posts and calls clients
- * @lock: the own bell ring
- * @prod: own posts made
- * @cons: the peer's posts taken
- * @overflow_seen: the peer's count of posts without a slot, as last looked at
+ * @task: takes the peer's posts and calls clients: doorbell_run()
+ * @lock: guards @prod and the own doorbell page
+ * @prod: own posts made, modulo 2^32
+ * @cons: the peer's posts taken, modulo 2^32; only @task changes it
+ * @overflow_seen: the peer's bell_overflow at the last look; only @task changes it
  */
 struct doorbell {
 	struct tasklet_struct task;
-	spinlock_t lock;	/* see above */
+	spinlock_t lock;	/* own posts */
 	u32 prod;
 	u32 cons;
 	u32 overflow_seen;
 };
 
 /**
- * struct ctl - both directions of a link's control messages; under its lock
- * @queue: own messages that found no slot
- * @queued: how many those are
- * @prod: own messages put
- * @cons: the peer's messages taken
- * @flush: tries again to put what is queued
+ * struct ctl - both directions of a link's control messages, under the link's lock
+ * @queue: own messages that found no slot yet, struct item
+ * @queued: length of @queue
+ * @prod: own messages sent, modulo 2^32
+ * @cons: the peer's messages taken, modulo 2^32
+ * @flush: sends the messages of @queue
  */
 struct ctl {
 	struct list_head queue;
@@ -51,27 +51,37 @@ struct ctl {
 };
 
 /**
- * struct link - what joins this domain with a peer
- * @pub: what clients see; its @lock guards what has no other rule here
- * @node: in links
- * @tp: its transport
- * @tp_data: the transport's own
- * @lost: the membership's: the peer has ended the session, or has broken the
- *	rules: end it here and offer a new one. Context: any that may sleep; must
- *	not wait for @work.
- * @version: of what is in shared memory, that both ends speak
- * @broken: the peer has broken the rules
- * @was_up: before it began to end
- * @told_up: clients, a bit for each service, that know that it is up
- * @drain_by: when the session must have ended, in jiffies
+ * struct link - a link
+ * @pub: the part that clients see. Its lock guards all members for which nothing
+ *	else is said.
+ * @rcu: to free the link
+ * @node: in xway_links
+ * @tp: the transport
+ * @tp_data: private to the transport
+ * @lost: callback of membership: the peer has ended the session, or has broken the
+ *	rules. Membership ends the session and offers a new one. Context: process;
+ *	@work calls it, so it must not wait for @work.
+ * @version: the version of wire.h that this session uses
+ * @broken: the peer has broken the rules of the link
+ * @was_up: the session was up before it began to end
+ * @told_up: a bit for each service whose client was told that the session is up
+ * @drain_by: when the clients must have ended their channels, in jiffies
+ * @arena: the own arena
+ * @dir: the directory pages of the own arena
+ * @import: the peer's arena
+ * @reclaim: looks whether pages of the arena can be reclaimed
  * @chans: channels by number, struct xway_chan; readers use RCU
- * @next_chan: for numbers
- * @words_page: pages of words by number / XWAY_CHANS_PER_PAGE, 0 if there is none
- * @words_used: how many words are in use in each
- * @work: control messages, and what else softirq leaves to a process
+ * @next_chan: where xa_alloc_cyclic() begins
+ * @words_page: for each group of XWAY_CHANS_PER_PAGE numbers, the page of the own
+ *	arena with their words; 0 if there is none
+ * @words_used: channels of each group
+ * @bell: the doorbell
+ * @ctl: the control messages
+ * @work: takes control messages, and does what the tasklet must leave to a process
  *
- * The peer's pages may be read under the lock, or in an RCU read-side section
- * while the state is UP or CLOSING, or through a channel by its own rules.
+ * Who may read the peer's pages: code that holds the lock; code in an RCU read-side
+ * section that has seen @import.hdr, and a state other than WAITING and DEAD; users
+ * of a channel, see struct xway_chan.
  */
 struct link {
 	struct xway_link pub;
@@ -122,7 +132,7 @@ void xway_link_broken(struct link *link);
 const char *xway_link_state_name(const struct link *link);
 
 extern struct list_head xway_links;
-extern struct mutex xway_links_lock;	/* the list above, and who its clients are */
+extern struct mutex xway_links_lock;	/* guards the list, and the table of clients */
 
 /* client.c */
 void xway_client_add_link(struct link *link);
