@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The only file that knows kernel versions. Supported: 6.1 and 6.12.
+ * The differences of kernel versions, 6.1 to 6.12. No other file knows them.
  */
 #ifndef _XWAY_COMPAT_H
 #define _XWAY_COMPAT_H
@@ -12,6 +12,7 @@
 #error "xway supports Linux 6.1 to 6.12"
 #endif
 
+/* Since 6.10 the macro finds the source by itself. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
 #define xway_assign_str(dst, src) __assign_str(dst)
 #else
@@ -22,6 +23,7 @@
 #include <linux/shrinker.h>
 #include <linux/slab.h>
 
+/* Shrinkers are allocated by the kernel since 6.7. */
 typedef unsigned long xway_shrinker_fn(struct shrinker *, struct shrink_control *);
 
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 7, 0)
@@ -73,12 +75,12 @@ static inline void xway_shrinker_stop(struct shrinker *s)
 #include <linux/uaccess.h>
 #include <net/tcp.h>
 
-/* sock_rps_record_flow(): until then in net/sock.h */
+/* sock_rps_record_flow() is in net/rps.h since 6.9, and in net/sock.h before. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
 #include <net/rps.h>
 #endif
 
-/* Point releases of one kernel differ by the last argument: no number tells. */
+/* Stable releases have added the last argument. So test the type, not the version. */
 static inline void xway_tcp_send_ack(struct sock *sk)
 {
 	void (*two)(struct sock *, u32) = (void *)__tcp_send_ack;
@@ -90,7 +92,7 @@ static inline void xway_tcp_send_ack(struct sock *sk)
 		three(sk, tcp_sk(sk)->rcv_nxt, 0);
 }
 
-/* proto.ioctl: a number by value, or a pointer in the kernel since 6.5 */
+/* The argument of proto.ioctl: a user address; since 6.5 a pointer to a kernel int */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
 typedef int *xway_ioctl_arg_t;
 
@@ -108,7 +110,7 @@ static inline int xway_ioctl_put(xway_ioctl_arg_t arg, int n)
 }
 #endif
 
-/* Of one that access_ok() has let pass: what is speculated must not go further. */
+/* An address that access_ok() has let pass, made safe against speculation past it */
 static inline const void __user *xway_user_address(const void __user *p)
 {
 #ifdef can_do_masked_user_access
@@ -122,7 +124,7 @@ static inline const void __user *xway_user_address(const void __user *p)
 
 #ifdef _XWAY_PROTO_COMPAT
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
-/* splice(): without it the core copies, through our recvmsg */
+/* Without splice_read, splice() copies by our recvmsg. */
 static inline void xway_ops_compat(struct proto_ops *ops)
 {
 	ops->splice_read = NULL;
@@ -138,7 +140,7 @@ static inline ssize_t xway_splice_read(struct socket *sock, loff_t *ppos,
 {
 	ssize_t ret;
 
-	/* May sleep in TCP's recvmsg after the socket was given back. */
+	/* Keep this code: it may sleep in TCP's recvmsg after the socket is detached. */
 	if (!try_module_get(THIS_MODULE))
 		return -EAGAIN;
 	ret = generic_file_splice_read(sock->file, ppos, pipe, len, flags);
@@ -146,13 +148,13 @@ static inline ssize_t xway_splice_read(struct socket *sock, loff_t *ppos,
 	return ret;
 }
 
-/* Not NULL: this kernel looks at the pointer twice, and we change it. */
+/* Not NULL: this kernel loads the pointer twice, and detaching changes it between. */
 static inline void xway_ops_compat(struct proto_ops *ops)
 {
 	ops->splice_read = xway_splice_read;
 }
 
-/* sendfile(): without sendpage the core falls back to our sendmsg */
+/* Without sendpage, sendfile() calls our sendmsg. */
 static inline void xway_proto_compat(struct proto *p)
 {
 	p->sendpage = NULL;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The address table: which addresses belong to a peer on this machine.
+ * The address table: which addresses belong to a peer on this host.
  *
- * Looked at once for each connection. A whole address is found by hash; the
+ * Clients look up each new connection once. A whole address is found by its hash. The
  * few prefixes (of the transport "local") are tried one by one.
  */
 #include <linux/export.h>
@@ -20,7 +20,7 @@ struct entry {
 	struct list_head node;
 	struct entry *dead;
 	struct xway_addr key;
-	struct xway_link *link[2];	/* passive, active */
+	struct xway_link *link[2];	/* for the passive end, for the active end */
 };
 
 static const struct rhashtable_params params = {
@@ -31,16 +31,22 @@ static const struct rhashtable_params params = {
 };
 
 static struct rhashtable table;
-static LIST_HEAD(entries);	/* all, for walks */
-static DEFINE_MUTEX(lock);
+static LIST_HEAD(entries);	/* all entries; readers use RCU */
+static DEFINE_MUTEX(lock);	/* for writers */
 static unsigned int count, prefixes;
 
+/* Length of a whole address in bits */
 static u16 full(u16 family)
 {
 	return family == AF_INET ? 32 : 128;
 }
 
-/* Is there any address at all? Context: any. */
+/**
+ * xway_addr_any() - is there any address in the table?
+ *
+ * Context: any.
+ * Return: true if there is. A caller without the lock may get the old answer.
+ */
 bool xway_addr_any(void)
 {
 	return READ_ONCE(count);
@@ -62,14 +68,15 @@ static bool prefix_match(const struct xway_addr *p, const __be32 *addr)
 }
 
 /**
- * xway_addr_find() - the link to the peer that has an address
+ * xway_addr_find() - find the link to the peer that has an address
  * @family: AF_INET or AF_INET6
- * @addr: one or four words
- * @active: is it for the end that connects?
+ * @addr: the address: one word for IPv4, four for IPv6
+ * @active: true at the end that connects, false at the end that accepts
  *
- * Of several prefixes the longest counts.
+ * If several prefixes match, the longest one counts.
  *
- * Context: RCU read-side section, which the result needs too.
+ * Context: RCU read-side section; the result is valid until its end.
+ * Return: the link, or NULL if no peer has the address.
  */
 struct xway_link *xway_addr_find(u16 family, const __be32 *addr, bool active)
 {
@@ -90,12 +97,14 @@ struct xway_link *xway_addr_find(u16 family, const __be32 *addr, bool active)
 EXPORT_SYMBOL_GPL(xway_addr_find);
 
 /**
- * xway_addr_add() - an address belongs to a peer
- * @addr: address or prefix, bits beyond the prefix are 0
- * @active: link for connections made here
- * @passive: link for connections accepted here; the same but for "local"
+ * xway_addr_add() - add an address of a peer
+ * @addr: address or prefix; the bits beyond the prefix are 0
+ * @active: link for connections that this end makes
+ * @passive: link for connections that this end accepts; only the transport "local" has
+ *	two different links
  *
- * Return: 0, -EEXIST if a peer has it already, -ENOMEM. Sleeps.
+ * Context: process, may sleep.
+ * Return: 0; -EEXIST if a peer has this address or prefix; or another negative errno.
  */
 int xway_addr_add(const struct xway_addr *addr, struct xway_link *active,
 		  struct xway_link *passive)
@@ -141,7 +150,15 @@ static void entry_unlink(struct entry *e)
 	WRITE_ONCE(count, count - 1);
 }
 
-/* Return: 0 or -ENOENT. Sleeps. */
+/**
+ * xway_addr_del() - remove an address
+ * @addr: the address or prefix, as it was added
+ *
+ * A grace period has passed when this returns.
+ *
+ * Context: process, may sleep.
+ * Return: 0 or -ENOENT.
+ */
 int xway_addr_del(const struct xway_addr *addr)
 {
 	struct entry *e;
@@ -158,7 +175,14 @@ int xway_addr_del(const struct xway_addr *addr)
 	return 0;
 }
 
-/* Forget all addresses of a link; afterwards nobody finds it. Sleeps. */
+/**
+ * xway_addr_del_link() - remove all addresses of a link
+ * @link: the link
+ *
+ * A grace period has passed when this returns, so nobody finds the link any more.
+ *
+ * Context: process, may sleep.
+ */
 void xway_addr_del_link(struct xway_link *link)
 {
 	struct entry *e, *next;
@@ -182,7 +206,15 @@ void xway_addr_del_link(struct xway_link *link)
 	}
 }
 
-/* Call @fn for each address of @link until it returns non-zero. Sleeps. */
+/**
+ * xway_addr_each() - call a function for each address of a link
+ * @link: the link
+ * @fn: the function; it must not change the table. A value other than 0 ends the loop.
+ * @arg: second argument of @fn
+ *
+ * Context: process, may sleep.
+ * Return: the last value that @fn returned; 0 if there is no address.
+ */
 int xway_addr_each(struct xway_link *link,
 		   int (*fn)(const struct xway_addr *addr, void *arg),
 		   void *arg)
@@ -201,11 +233,13 @@ int xway_addr_each(struct xway_link *link,
 	return ret;
 }
 
+/* Return: 0 or a negative errno. */
 int __init xway_addr_init(void)
 {
 	return rhashtable_init(&table, &params);
 }
 
+/* The table is empty. */
 void xway_addr_exit(void)
 {
 	rhashtable_destroy(&table);

@@ -8,9 +8,10 @@
 struct xway_link;
 
 /**
- * struct xway_addr - an address, or all of a prefix; IPv4-mapped are IPv4
- * @family: AF_INET or AF_INET6
- * @prefix: length in bits
+ * struct xway_addr - an IP address or a prefix
+ * @family: AF_INET or AF_INET6; AF_INET for IPv4-mapped addresses too
+ * @prefix: length in bits, 0 to 32 or 0 to 128
+ * @addr: the address: one word for IPv4, four for IPv6; all other bits are 0
  */
 struct xway_addr {
 	u16 family;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Transport "local": the network namespaces of one kernel, or a kernel with
- * itself. Two links, each the other's peer: one for the ends that connect, one
- * for the ends that accept. It runs everything but the hypervisor's part.
+ * Transport "local": between the network namespaces of one kernel, or a kernel and
+ * itself. It has two links, each the other's peer: one for the ends that connect, one
+ * for the ends that accept. It uses all of the core but the parts for Xen.
  */
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
@@ -13,7 +13,7 @@
 #include "addr.h"
 
 static struct link *ends[2];	/* passive, active */
-static DEFINE_MUTEX(lock);		/* ends coming up and going down */
+static DEFINE_MUTEX(lock);		/* guards running, and the ends' sessions */
 static bool running;
 
 static struct link *other(const struct link *link)
@@ -63,7 +63,7 @@ static void local_seen(struct link *link, bool idle)
 
 static void local_lost(struct link *link)
 {
-	/* The other end is this module's own, which ends both. */
+	/* Both ends are this module's own, and bring_down() ends them. */
 }
 
 static const struct xway_transport transport = {
@@ -79,7 +79,7 @@ static const struct xway_transport transport = {
 
 static int bring_up(void)
 {
-	/* As in link_work() */
+	/* See link_work(). */
 	unsigned int noio = memalloc_noio_save();
 	int i, err = 0;
 
@@ -107,16 +107,18 @@ static int bring_up(void)
 
 static void bring_down(void)
 {
-	/* The ends return their connections to each other, so both at once. */
+	/* Draining one link drains the other too: each channel has an end on both. */
 	xway_link_down(ends[1], false);
 	xway_link_down(ends[0], false);
 }
 
 /**
- * xway_local_add() - addresses of this kernel count as co-resident
- * @addr: prefix
+ * xway_local_add() - accelerate connections to addresses of this kernel
+ * @addr: an address or a prefix
  *
- * Return: 0, -EEXIST, -ENOMEM, -ENOSPC.
+ * Context: process, may sleep.
+ * Return: 0; -EEXIST if the prefix belongs to a peer already; -EBUSY while pages of
+ * an earlier session are unrevoked; -ENOMEM; -ENOSPC if a limit of pages is reached.
  */
 int xway_local_add(const struct xway_addr *addr)
 {
@@ -136,11 +138,21 @@ int xway_local_add(const struct xway_addr *addr)
 	return err;
 }
 
+/**
+ * xway_local_del() - undo xway_local_add()
+ * @addr: the same address or prefix
+ *
+ * Connections that are attached stay so.
+ *
+ * Context: process, may sleep.
+ * Return: 0; -ENOENT if no peer has this prefix.
+ */
 int xway_local_del(const struct xway_addr *addr)
 {
 	return xway_addr_del(addr);
 }
 
+/* Create both links, without a session. Return: 0 or -ENOMEM. */
 int __init xway_local_init(void)
 {
 	ends[0] = xway_link_create(&transport, NULL, local_lost, "local:passive",
@@ -153,7 +165,7 @@ int __init xway_local_init(void)
 	return -ENOMEM;
 }
 
-/* No connection finds the links any more, and they end. */
+/* Remove all addresses, and end both sessions. Context: process, may sleep. */
 void xway_local_stop(void)
 {
 	xway_addr_del_link(&ends[0]->pub);
@@ -164,6 +176,7 @@ void xway_local_stop(void)
 	mutex_unlock(&lock);
 }
 
+/* Destroy both links, after xway_local_stop(). Context: process, may sleep. */
 void xway_local_exit(void)
 {
 	int i;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * XWAY's core: memory, events and messages between co-resident domains.
+ * XWAY's core: memory, events and messages between the domains of one host.
  */
 #include <linux/module.h>
 
@@ -41,7 +41,7 @@ static int __init core_init(void)
 	err = xway_core_netlink_init();
 	if (err)
 		goto err_local;
-	/* Last: from here on links begin. */
+	/* Last: links begin from here on. */
 	err = xway_xenbus_init();
 	if (err)
 		goto err_netlink;
@@ -62,7 +62,7 @@ err_link:
 	return err;
 }
 
-/* Without clients: each of them holds the module. */
+/* No client is left: each one has a reference on this module. */
 static void __exit core_exit(void)
 {
 	xway_core_netlink_exit();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Generic netlink family "xway_core": memory, peers, counters, and the addresses
- * of the transport "local". The attributes are described in
- * include/uapi/linux/xway.h.
+ * Generic netlink family "xway_core": memory, links, counters, and the addresses of
+ * the transport "local". include/uapi/linux/xway.h describes the attributes.
  */
 #include <linux/module.h>
 
@@ -104,7 +103,9 @@ static int put_peer(struct sk_buff *skb, struct link *link)
 	return xway_client_show(link, skb);
 }
 
-/* Dumps number the objects; one that goes meanwhile may hide another. */
+/* args[0] is the number of links that are dumped already. A link that is destroyed
+ * between two messages of a dump can make the dump skip another one.
+ */
 static int peer_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 {
 	struct link *link;
@@ -132,6 +133,7 @@ static int peer_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 	return skb->len;
 }
 
+/* The address or prefix of a request. Return: 0 or a negative errno. */
 static int addr_of(struct genl_info *info, struct xway_addr *addr)
 {
 	struct nlattr *a = info->attrs[XWAY_A_ADDR];
@@ -220,6 +222,7 @@ static struct genl_family family = {
 	.resv_start_op = __XWAY_CMD_MAX,
 };
 
+/* Return: 0 or a negative errno. */
 int __init xway_core_netlink_init(void)
 {
 	return genl_register_family(&family);

@@ -12,7 +12,13 @@ const char *const core_counter_names[CORE_COUNTERS_MAX] = {
 
 DEFINE_PER_CPU(u64, core_counters[CORE_COUNTERS_MAX]);
 
-/* What all CPUs have counted. Context: any. */
+/**
+ * core_counted() - value of a counter of the core
+ * @nr: the counter
+ *
+ * Context: any.
+ * Return: the sum over all CPUs, since the module was loaded.
+ */
 u64 core_counted(enum core_counter nr)
 {
 	u64 sum = 0;

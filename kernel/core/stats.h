@@ -8,13 +8,13 @@
 #include <linux/percpu.h>
 
 #define CORE_COUNTERS(x)						\
-	x(EVENTS_SENT, "events_sent")	/* hypercalls for events */	\
+	x(EVENTS_SENT, "events_sent")	/* hypercalls, with Xen */	\
 	x(EVENTS_RECEIVED, "events_received")				\
 	x(DOORBELL_POSTS, "doorbell_posts")				\
-	x(DOORBELL_POSTS_SAVED, "doorbell_posts_saved") /* not yet taken */ \
+	x(DOORBELL_POSTS_SAVED, "doorbell_posts_saved") /* not needed */ \
 	x(LINKS_UP, "links_up")		/* sessions begun */		\
 	x(LINKS_DOWN, "links_down")	/* sessions ended */		\
-	x(VIOLATIONS, "violations")	/* of the protocol by a peer */
+	x(VIOLATIONS, "violations")	/* of a rule, by a peer */
 
 enum core_counter {
 #define X(id, name) CORE_N_##id,
@@ -25,7 +25,7 @@ enum core_counter {
 
 extern const char *const core_counter_names[CORE_COUNTERS_MAX];
 
-/* Each CPU its own, as some are counted for each message */
+/* For each CPU, because some count every message */
 DECLARE_PER_CPU(u64, core_counters[CORE_COUNTERS_MAX]);
 
 #define core_count(id)	this_cpu_inc(core_counters[CORE_N_##id])

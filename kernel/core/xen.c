@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Transport "xen": grant table and event channel.
+ * Transport "xen": grant tables and event channels. See xen/interface/grant_table.h
+ * and xen/interface/event_channel.h.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -30,24 +31,26 @@ static int xen_share(struct link *link, struct page *page, u32 *ref)
 	return 0;
 }
 
+/* A grant ends only if the peer does not map the page. */
 static int xen_unshare(struct page *page, u32 ref)
 {
 	return gnttab_try_end_foreign_access(ref) ? 0 : -EBUSY;
 }
 
+/* The kernel frees the page when the grant has ended. */
 static void xen_abandon(struct page *page, u32 ref)
 {
 	gnttab_end_foreign_access(ref, page);
 }
 
 /*
- * Addresses for the peers' pages, which have none to spare otherwise. They are
- * got in batches and used in their order, so that the pages of a ring, mapped
- * one after the other, follow each other: see xway_ring_at().
+ * Addresses at which peers' pages are mapped. They are allocated in batches, and used
+ * in ascending order. So the pages of a ring, which are mapped one after the other,
+ * get consecutive addresses: see xway_ring_at().
  */
 static DEFINE_MUTEX(spare_lock);
 static struct page *spare[64];
-static u32 spares;	/* the next to be used is the last */
+static u32 spares;	/* length of spare[]; the last one is used next */
 
 static int later_first(const void *a, const void *b)
 {
@@ -75,8 +78,7 @@ static int spare_take(struct page **page)
 }
 
 /*
- * Per page and read-only. No contiguous mapping: vmap() of granted pages does
- * not work in a PV guest.
+ * Map a single page. vmap() of several granted pages does not work in a PV guest.
  */
 static int xen_map(struct link *link, u32 ref, struct xway_mapping *m)
 {
@@ -109,7 +111,7 @@ static void xen_unmap(struct link *link, struct xway_mapping *m)
 			    GNTMAP_host_map | GNTMAP_readonly, m->handle);
 	if (gnttab_unmap_refs(&op, NULL, &m->page, 1) || op.status) {
 		pr_err("%s: cannot unmap a page: %d\n", link->pub.name, op.status);
-		return;		/* leak it: the mapping may still be there */
+		return;		/* leak the page: it may still be mapped */
 	}
 	gnttab_free_pages(1, &m->page);
 }
@@ -122,6 +124,7 @@ static void xen_notify(struct link *link)
 		notify_remote_via_irq(p->irq);
 }
 
+/* Allow the next event. Spurious ones delay it: see XEN_EOI_FLAG_SPURIOUS. */
 static void xen_seen(struct link *link, bool idle)
 {
 	struct xen_port *p = link->tp_data;
@@ -144,7 +147,7 @@ const struct xway_transport xway_xen_transport = {
 
 /* ---- event channel ---- */
 
-/* Hard interrupt: softirq does the work, and says when the next may come. */
+/* Hard interrupt: the tasklet does the work, and then allows the next event. */
 static irqreturn_t interrupt(int irq, void *data)
 {
 	struct xen_port *p = data;
@@ -159,8 +162,8 @@ static int port_bind(struct xen_port *p, evtchn_port_t port)
 	int irq = bind_evtchn_to_irqhandler_lateeoi(port, interrupt, 0, "xway",
 						    p);
 
-	/* A failure may have closed the port, which may be another's by now:
-	 * rather leave one open than close that.
+	/* On failure the kernel may have closed the port, and its number may be
+	 * in use again. So do not close it; it may stay open for nothing.
 	 */
 	if (irq < 0)
 		return irq;
@@ -168,7 +171,13 @@ static int port_bind(struct xen_port *p, evtchn_port_t port)
 	return 0;
 }
 
-/* Make one that the peer can join. Return: 0 or an errno. */
+/**
+ * xway_xen_port_alloc() - make an event channel that the peer can join
+ * @p: a port that is closed
+ *
+ * Context: process, may sleep.
+ * Return: 0 or a negative errno.
+ */
 int xway_xen_port_alloc(struct xen_port *p)
 {
 	struct evtchn_alloc_unbound op = {
@@ -183,7 +192,14 @@ int xway_xen_port_alloc(struct xen_port *p)
 	return port_bind(p, op.port);
 }
 
-/* Join the one that the peer has made. Return: 0 or an errno. */
+/**
+ * xway_xen_port_join() - join the event channel that the peer has made
+ * @p: a port that is closed
+ * @remote: the peer's port, from its offer
+ *
+ * Context: process, may sleep.
+ * Return: 0 or a negative errno.
+ */
 int xway_xen_port_join(struct xen_port *p, evtchn_port_t remote)
 {
 	struct evtchn_bind_interdomain op = {
@@ -195,15 +211,20 @@ int xway_xen_port_join(struct xen_port *p, evtchn_port_t remote)
 	return err ?: port_bind(p, op.local_port);
 }
 
-/* Nothing happens if there is none. Sleeps. */
+/**
+ * xway_xen_port_close() - close an event channel
+ * @p: the port; nothing happens if it is closed
+ *
+ * Context: process, may sleep.
+ */
 void xway_xen_port_close(struct xen_port *p)
 {
 	int irq = p->irq;
 
 	p->irq = 0;
 	if (irq) {
-		/* The tasklet may be about to say that it has seen the event:
-		 * only then may the interrupt go.
+		/* The tasklet may be about to call xen_irq_lateeoi(): wait for it
+		 * before the interrupt is unbound.
 		 */
 		disable_irq(irq);
 		tasklet_kill(&p->link->bell.task);
@@ -213,12 +234,16 @@ void xway_xen_port_close(struct xen_port *p)
 	p->port = 0;
 }
 
+/* Limit the pages of all arenas. Context: initialization. */
 void __init xway_xen_init(void)
 {
-	/* Disks and network cards live off the same table. */
+	/* A grant (version 1) has 8 bytes. Disks and network cards need grants of
+	 * the same table, so arenas get at most three eighths.
+	 */
 	xway_arena_limit(gnttab_max_grant_frames() * (PAGE_SIZE / 8) * 3 / 8);
 }
 
+/* No page of a peer is mapped any more. Context: process. */
 void xway_xen_exit(void)
 {
 	gnttab_free_pages(spares, spare);

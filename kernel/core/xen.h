@@ -10,13 +10,13 @@ struct link;
 struct xway_transport;
 
 /**
- * struct xen_port - the event channel to a domain
- * @domid: the domain's number
- * @link: to it
- * @irq: 0 without a channel
- * @port: if it was allocated here
- * @eoi_irq: the interrupt that waits for xen_irq_lateeoi(), or 0; it may come
- *	before the call that binds it has returned
+ * struct xen_port - the event channel to a peer
+ * @domid: the peer's domain id
+ * @link: the link to the peer
+ * @irq: the bound interrupt; 0 if the event channel is closed
+ * @port: own port, if this domain has allocated the event channel; otherwise 0
+ * @eoi_irq: the interrupt that waits for xen_irq_lateeoi(), or 0. It is not the same
+ *	as @irq: an interrupt can come before the call that binds it has returned.
  */
 struct xen_port {
 	domid_t domid;

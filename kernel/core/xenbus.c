@@ -2,10 +2,11 @@
 /*
  * Membership: who is a peer, and how links to peers begin and end.
  *
- * xwayd in domain 0 lists the peers below this domain's "xway" in XenStore and
- * relays offers (doc/xenstore.md). One watch queues one work item, which makes what
- * is listed true: everything here that sleeps runs in it, or in the freeze of a
- * platform device, which the suspend of a Xen guest calls.
+ * xwayd in domain 0 lists the peers below this domain's node "xway" in XenStore, and
+ * relays offers (doc/xenstore.md). A watch on this node queues a work item, which
+ * creates and ends links until they agree with the list. Everything that sleeps runs
+ * in this work item, or in the freeze callback of a platform device, which the kernel
+ * calls when a Xen guest is suspended (drivers/xen/manage.c).
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -22,31 +23,35 @@
 #include "xen.h"
 #include "xenbus.h"
 
+/* First field of an offer, see doc/xenstore.md */
 #define OFFER_VERSION 1
 
-/* Jiffies after which what failed is tried again, at first and at most: a peer can
- * offer what cannot be taken up, for ever
+/* Time until a failed member is tried again, the first time and at most, in jiffies.
+ * It doubles each time, because a peer can make bad offers for ever.
  */
 #define RETRY (HZ / 2)
 #define RETRY_MAX (10 * HZ)
 
-/* The most for own pages that are not given back yet: nothing tells when they are. */
+/* At most, while pages are unrevoked: nothing tells when the peer unmaps them */
 #define RETRY_BUSY (2 * HZ)
 
 /**
- * struct member - a domain that xwayd lists
+ * struct member - a domain that xwayd lists as a peer
  * @node: in members
- * @port: the event channel to it
- * @link: to it
- * @seen_nonce: of the last offer taken up, so that a stale one is not
- * @tried_nonce: of the last offer that was tried
- * @err: why there is no link, or 0
- * @retry_at: when it is tried again, in jiffies
- * @retry_in: and how long that was after the last time
- * @value: what xwayd says of it
- * @lost: the session must end: 1 in order, 2 at once
+ * @port: the event channel to the domain
+ * @link: the link to the domain
+ * @seen_nonce: nonce of the last offer that is done with: mapped, or bad. It is not
+ *	tried again.
+ * @tried_nonce: nonce of the last offer that was tried
+ * @err: negative errno of the last try; 0 after a success
+ * @retry_at: when to try again, in jiffies
+ * @retry_in: the last delay of a try, in jiffies
+ * @value: value of the domain's node, from xwayd: UUID and addresses
+ * @lost: 0; 1: the session must end in order; 2: the session must end at once
  * @offered: the own offer is in XenStore
- * @listed: xwayd listed it in this round
+ * @listed: xwayd lists the domain; for read_members()
+ *
+ * members_lock guards all of it, but for @lost.
  */
 struct member {
 	struct list_head node;
@@ -66,8 +71,8 @@ struct member {
 static LIST_HEAD(members);
 static DEFINE_MUTEX(members_lock);
 static domid_t own_domid;
-static bool frozen, stopping;
-static bool relisted;	/* what xwayd lists is to be read */
+static bool frozen, stopping;	/* suspended; being unloaded */
+static bool relisted;	/* the list of xwayd must be read again */
 
 static void sync_fn(struct work_struct *work);
 static DECLARE_DELAYED_WORK(sync_work, sync_fn);
@@ -78,6 +83,7 @@ static void sync_soon(unsigned long delay)
 		mod_delayed_work(xway_link_wq, &sync_work, delay);
 }
 
+/* @lost of a link, see struct link. */
 static void member_lost(struct link *link)
 {
 	struct member *m = container_of(link->tp_data, struct member, port);
@@ -93,6 +99,7 @@ static void path_of(char *buf, size_t size, const char *dir, domid_t domid)
 	snprintf(buf, size, "%s/%u", dir, domid);
 }
 
+/* Begin a session, and write the own offer. Return: 0 or a negative errno. */
 static int offer(struct member *m)
 {
 	struct link *link = m->link;
@@ -118,7 +125,7 @@ static int offer(struct member *m)
 	return err;
 }
 
-/* What xwayd relays is checked by it; the peer may be hostile all the same. */
+/* xwayd has checked the form of the offer. Its numbers are the peer's, so may be any. */
 static int parse_offer(const char *text, u64 *nonce, u32 *ref, u32 *port)
 {
 	unsigned int version, used = 0;
@@ -129,12 +136,13 @@ static int parse_offer(const char *text, u64 *nonce, u32 *ref, u32 *port)
 	return 0;
 }
 
-/* Has it failed, and the time to try again not come? */
+/* Has the last try failed, and is it too early for the next one? */
 static bool too_early(const struct member *m)
 {
 	return m->err && time_before(jiffies, m->retry_at);
 }
 
+/* Take up the peer's offer. Return: 0 if there is nothing to try again, or an errno. */
 static int take_offer(struct member *m, const char *text)
 {
 	struct link *link = m->link;
@@ -155,7 +163,7 @@ static int take_offer(struct member *m, const char *text)
 		return m->err;
 	m->tried_nonce = nonce;
 	if (READ_ONCE(link->pub.state) != XWAY_LINK_WAITING) {
-		/* It has begun a new session without ending the old one. */
+		/* The peer has begun a new session without ending the old one. */
 		m->lost = 2;
 		sync_soon(0);
 		return 0;
@@ -168,7 +176,9 @@ static int take_offer(struct member *m, const char *text)
 	mutex_lock(&link->pub.lock);
 	err = xway_link_map(link, ref, nonce);
 	mutex_unlock(&link->pub.lock);
-	/* Try again what may pass; its next offer may name another port. */
+	/* Close the port: the peer's next offer may name another one. -EPROTO is
+	 * final for this offer; other errors may pass, so it is tried again.
+	 */
 	if (err && own_domid > m->port.domid)
 		xway_xen_port_close(&m->port);
 	if (!err || err == -EPROTO)
@@ -176,6 +186,7 @@ static int take_offer(struct member *m, const char *text)
 	return err == -EPROTO ? 0 : err;
 }
 
+/* End the session, and the own offer, in XenStore too if @store. */
 static void withdraw(struct member *m, bool dead, bool store)
 {
 	char name[16];
@@ -202,7 +213,7 @@ static struct member *member_find(domid_t domid)
 	return NULL;
 }
 
-/* @value: what xwayd says of it, which begins with the UUID that it keeps */
+/* @value: value of the domain's node. It begins with the UUID, the id of the peer. */
 static struct member *member_new(domid_t domid, const char *value)
 {
 	struct member *m = kzalloc(sizeof(*m), GFP_KERNEL);
@@ -229,13 +240,13 @@ static void member_remove(struct member *m, bool dead, bool store)
 	xway_addr_del_link(&m->link->pub);
 	withdraw(m, dead, store);
 	list_del(&m->node);
-	/* Connections may keep the link, which needs no member. */
+	/* Connections may have references on the link, but it uses no member now. */
 	xway_link_destroy(m->link);
 	kfree(m->value);
 	kfree(m);
 }
 
-/* Return: 0 or -ENOMEM; what is no address, or another's, is left out. */
+/* Add the addresses of a member; bad ones are left out. Return: 0 or -ENOMEM. */
 static int member_addresses(struct member *m, const char *value)
 {
 	char *copy = kstrdup(value, GFP_KERNEL), *at = copy, *word;
@@ -270,6 +281,7 @@ static int member_addresses(struct member *m, const char *value)
 	return err == -ENOMEM ? err : 0;
 }
 
+/* Do two values begin with the same UUID? */
 static bool same_domain(const char *a, const char *b)
 {
 	size_t n = strcspn(a, " ");
@@ -277,7 +289,9 @@ static bool same_domain(const char *a, const char *b)
 	return n == strcspn(b, " ") && !memcmp(a, b, n);
 }
 
-/* Return: 0 or -ENOMEM. @value is kept, or freed. */
+/* The node of a domain has @value, which this function frees or keeps.
+ * Return: 0 or -ENOMEM.
+ */
 static int member_update(domid_t domid, char *value)
 {
 	struct member *m = member_find(domid);
@@ -288,7 +302,7 @@ static int member_update(domid_t domid, char *value)
 	}
 	if (m && (!strncmp(value, "gone ", 5) ||
 		  !same_domain(m->value, value))) {
-		/* Ended; or its number belongs to another domain now. */
+		/* The domain has ended, or another domain has its id now. */
 		member_remove(m, true, true);
 		m = NULL;
 	}
@@ -307,12 +321,12 @@ static int member_update(domid_t domid, char *value)
 	m->value = value;
 	if (!member_addresses(m, value))
 		return 0;
-	/* As if it had never been listed: it is, the next time. */
+	/* Forget the member. The next try makes a new one. */
 	member_remove(m, false, true);
 	return -ENOMEM;
 }
 
-/* What xwayd says of a domain: NULL if nothing, or an error. */
+/* Return: value of the domain's node; NULL if there is none; or an ERR_PTR. */
 static char *member_read(const char *name, unsigned int *domid)
 {
 	unsigned int len;
@@ -326,7 +340,7 @@ static char *member_read(const char *name, unsigned int *domid)
 	return value == ERR_PTR(-ENOENT) ? NULL : value;
 }
 
-/* Return: 0, or an error, and then it is to be read again. */
+/* Make members agree with xwayd's list. Return: 0, or an errno: read it again. */
 static int read_members(void)
 {
 	struct member *m, *next;
@@ -336,7 +350,7 @@ static int read_members(void)
 
 	dir = xenbus_directory(XBT_NIL, "xway", "peer", &n);
 	if (IS_ERR(dir)) {
-		/* Not listed at all, or no answer: only the first is news. */
+		/* No list means no peers. Other errors say nothing about peers. */
 		if (PTR_ERR(dir) != -ENOENT)
 			return PTR_ERR(dir);
 		dir = NULL;
@@ -349,8 +363,8 @@ static int read_members(void)
 	}
 	list_for_each_entry(m, &members, node)
 		m->listed = false;
-	/* An address may have moved from one to the other: first take, then
-	 * give.
+	/* An address may have moved from one member to another. So first remove
+	 * the addresses of all members that changed, then add the new ones.
 	 */
 	for (i = 0; i < n; i++) {
 		values[i] = member_read(dir[i], &domid);
@@ -375,6 +389,7 @@ static int read_members(void)
 	return err;
 }
 
+/* Do what is next for a member. Return: 0, or an errno: try again later. */
 static int member_try(struct member *m)
 {
 	char path[32], *text;
@@ -399,14 +414,16 @@ static int member_try(struct member *m)
 	return err;
 }
 
-/* Return: jiffies after which it is to be tried again; MAX_JIFFY_OFFSET for never */
+/* Return: time until the member must be tried again, in jiffies; MAX_JIFFY_OFFSET
+ * if it need not be.
+ */
 static unsigned long member_sync(struct member *m)
 {
 	bool early = too_early(m);
 	int err = member_try(m);
 
 	if (!err) {
-		/* A bad offer that is taken back, and comes again, is no news. */
+		/* Only a session ends the delays: a peer can repeat a bad offer. */
 		if (READ_ONCE(m->link->pub.state) != XWAY_LINK_WAITING) {
 			m->err = 0;
 			m->retry_in = 0;
@@ -426,7 +443,7 @@ static unsigned long member_sync(struct member *m)
 
 static void sync_fn(struct work_struct *work)
 {
-	/* As in link_work() */
+	/* See link_work(). */
 	unsigned int noio = memalloc_noio_save();
 	unsigned long next = MAX_JIFFY_OFFSET;
 	struct member *m;
@@ -447,7 +464,7 @@ static void sync_fn(struct work_struct *work)
 	}
 	list_for_each_entry(m, &members, node)
 		next = min(next, member_sync(m));
-	/* Not if it has been asked for meanwhile, and sooner */
+	/* Does nothing if the work is queued already, to run sooner. */
 	if (next != MAX_JIFFY_OFFSET)
 		queue_delayed_work(xway_link_wq, &sync_work, next);
 out:
@@ -458,7 +475,7 @@ out:
 static void watch_fired(struct xenbus_watch *watch, const char *path,
 			const char *token)
 {
-	/* A peer's offer can come as often as xwayd relays it. */
+	/* Do not read the list for each offer: a peer can make many. */
 	if (!strstarts(path, "xway/link/"))
 		WRITE_ONCE(relisted, true);
 	sync_soon(0);
@@ -474,10 +491,12 @@ static bool watching;
 /* ---- suspend ---- */
 
 /*
- * Processes are frozen, XenStore's watches are dead, but work items and the
- * doorbell to a live peer work. All connections go back to TCP, and nothing of
- * a peer stays mapped: a mapping left behind corrupts the saved image. Thaw
- * and restore alike begin new sessions, since neither says which one it is.
+ * In the freeze callback, processes are frozen and watches of XenStore do not fire,
+ * but work items run, and the doorbell to a live peer works. All connections fall
+ * back to TCP. No page of a peer stays mapped: a mapping left behind would corrupt
+ * the saved image. Thaw (this domain goes on) and restore (it goes on from its image)
+ * both forget all peers, and new sessions begin. They do the same, because neither
+ * tells for certain which of the two has happened.
  */
 static int xen_freeze(struct device *dev)
 {
@@ -487,7 +506,7 @@ static int xen_freeze(struct device *dev)
 	WRITE_ONCE(frozen, true);
 	cancel_delayed_work_sync(&sync_work);
 	mutex_lock(&members_lock);
-	/* All at once: the toolstack does not wait for one after the other. */
+	/* All links at once: the toolstack does not wait long enough for each in turn. */
 	list_for_each_entry(m, &members, node)
 		xway_link_drain(m->link);
 	synchronize_rcu();
@@ -526,6 +545,7 @@ static struct platform_driver driver = {
 
 static struct platform_device *device;
 
+/* XenStore can be used now. */
 static int store_ready(struct notifier_block *nb, unsigned long event,
 		       void *data)
 {
@@ -539,6 +559,12 @@ static int store_ready(struct notifier_block *nb, unsigned long event,
 
 static struct notifier_block store_nb = { .notifier_call = store_ready };
 
+/**
+ * xway_xenbus_init() - begin to make links, if this is a Xen guest
+ *
+ * Context: initialization, last: links begin from here on.
+ * Return: 0 or a negative errno.
+ */
 int __init xway_xenbus_init(void)
 {
 	int err;
@@ -558,6 +584,7 @@ int __init xway_xenbus_init(void)
 	return 0;
 }
 
+/* End all links. Context: process, unload; may sleep for seconds. */
 void xway_xenbus_exit(void)
 {
 	struct member *m, *next;
