@@ -20,18 +20,18 @@
 #define ARENA_CHUNK 32
 
 /* Largest order of contiguous pages that an arena tries to get: 64 pages */
-#define RUN_ORDER 6
+#define CONTIG_ORDER 6
 
 /* Smallest value of both parameters: the fixed pages, a directory and a few small
  * rings. With less no connection could have a ring.
  */
-#define PAGES_MAX_MIN 16u
+#define PARAM_PAGES_MIN 16u
 
 /* Default of pages_max, if this is at most an eighth of the memory */
 #define PAGES_MAX 16384u
 
 /* Largest value of pages_max; the transport may lower it */
-static unsigned int pages_max_max = 1u << 20;
+static unsigned int pages_max_limit = 1u << 20;
 
 static int pages_max_set(const char *val, const struct kernel_param *kp);
 
@@ -74,12 +74,12 @@ EXPORT_SYMBOL_GPL(xway_link_pages_max);
 static int pages_max_set(const char *val, const struct kernel_param *kp)
 {
 	unsigned int max = kp->arg == &peer_pages_max ? XWAY_ARENA_PAGES_MAX :
-							pages_max_max;
-	int err = param_set_uint_minmax(val, kp, PAGES_MAX_MIN, max);
+							pages_max_limit;
+	int err = param_set_uint_minmax(val, kp, PARAM_PAGES_MIN, max);
 
 	if (err)
 		pr_err("%s=%.*s: must be a number from %u to %u\n", kp->name,
-		       (int)strcspn(val, "\n"), val, PAGES_MAX_MIN, max);
+		       (int)strcspn(val, "\n"), val, PARAM_PAGES_MIN, max);
 	return err;
 }
 
@@ -88,7 +88,7 @@ void __init xway_arena_init(void)
 {
 	if (!xway_pages_max)
 		xway_pages_max = clamp_t(unsigned long, totalram_pages() / 8,
-					 PAGES_MAX_MIN, PAGES_MAX);
+					 PARAM_PAGES_MIN, PAGES_MAX);
 }
 
 /**
@@ -99,8 +99,8 @@ void __init xway_arena_init(void)
  */
 void __init xway_arena_limit(unsigned int pages)
 {
-	pages_max_max = max(PAGES_MAX_MIN, min(pages, pages_max_max));
-	xway_pages_max = min(xway_pages_max, pages_max_max);
+	pages_max_limit = max(PARAM_PAGES_MIN, min(pages, pages_max_limit));
+	xway_pages_max = min(xway_pages_max, pages_max_limit);
 }
 
 static atomic_t pages_total = ATOMIC_INIT(0);
@@ -133,7 +133,7 @@ void xway_arena_page_free(struct page *page)
 }
 
 /* Do not count a page any more, which the transport frees later. Context: process. */
-void xway_arena_page_left(void)
+void xway_arena_page_abandoned(void)
 {
 	atomic_dec(&pages_total);
 }
@@ -221,7 +221,7 @@ static int arena_grow(struct link *link, u32 pages)
 {
 	struct xway_arena *a = &link->arena;
 	u32 max = READ_ONCE(xway_pages_max), i;
-	struct run run = { .order = RUN_ORDER }, none = {};
+	struct run run = { .order = CONTIG_ORDER }, none = {};
 	unsigned long first;
 	int err = 0;
 
@@ -381,7 +381,7 @@ void xway_arena_free(struct link *link, u32 first, u32 pages)
  *
  * The caller sends the peer UNMAP. The numbers may get new pages at once: messages
  * arrive in order, so the peer unmaps the old pages before it hears of new ones.
- * The old pages stay shared until xway_arena_withdrawn().
+ * The old pages stay shared until xway_arena_revoke_withdrawn().
  *
  * Context: process, link's lock held.
  * Return: how many pages were withdrawn; 0 too while an UNMAP waits for an answer.
@@ -418,14 +418,14 @@ u32 xway_arena_withdraw(struct link *link, u32 most, u32 *first)
 }
 
 /**
- * xway_arena_withdrawn() - revoke the withdrawn pages
+ * xway_arena_revoke_withdrawn() - revoke the withdrawn pages
  * @link: the link; the peer says that it has unmapped them, or the session is over
  *
  * A page that the peer still maps becomes unrevoked, see revoke.c.
  *
  * Context: process, link's lock held.
  */
-void xway_arena_withdrawn(struct link *link)
+void xway_arena_revoke_withdrawn(struct link *link)
 {
 	struct xway_arena *a = &link->arena;
 	u32 i;
@@ -451,7 +451,7 @@ void *xway_arena_addr(struct link *link, u32 nr)
 }
 
 /**
- * xway_link_roomy() - are there enough pages for a large ring?
+ * xway_link_has_room() - are there enough pages for a large ring?
  * @pub: the link
  * @pages: pages of that ring
  * @keep: pages of xway_link_pages_max() to leave for small rings
@@ -463,7 +463,7 @@ void *xway_arena_addr(struct link *link, u32 nr)
  * Context: process, link's lock held.
  * Return: true if the ring may be that large.
  */
-bool xway_link_roomy(struct xway_link *pub, u32 pages, u32 keep)
+bool xway_link_has_room(struct xway_link *pub, u32 pages, u32 keep)
 {
 	struct xway_arena *a = &to_link(pub)->arena;
 	unsigned long nr;
@@ -473,7 +473,7 @@ bool xway_link_roomy(struct xway_link *pub, u32 pages, u32 keep)
 	       (xway_arena_pages_total() < READ_ONCE(xway_pages_max) / 8 * 7 ||
 		arena_has(a, pages, &nr));
 }
-EXPORT_SYMBOL_GPL(xway_link_roomy);
+EXPORT_SYMBOL_GPL(xway_link_has_room);
 
 /**
  * xway_arena_destroy() - revoke all pages of the own arena
@@ -488,7 +488,7 @@ void xway_arena_destroy(struct link *link)
 	struct xway_arena *a = &link->arena;
 	u32 i;
 
-	xway_arena_withdrawn(link);
+	xway_arena_revoke_withdrawn(link);
 	for (i = 0; i < a->pages; i++)
 		if (a->slot[i].page)
 			xway_revoke(link, a->slot[i].page,

@@ -22,7 +22,7 @@ struct page;
  * @peak: the largest @in_use since reclaim.c last looked
  * @allowed: reclaim.c leaves at least as many pages: the @peak before that look
  * @pressed: the kernel asked for pages, not long ago
- * @pressed_at: when it asked last, in jiffies
+ * @urgent_since: when it asked last, in jiffies
  * @withdrawn: pages that have lost their number and that the peer is to unmap
  * @n_withdrawn: length of @withdrawn; 0 if no UNMAP waits for an answer
  * @there: numbers that have a page
@@ -43,8 +43,8 @@ struct xway_arena {
 	u32 in_use;
 	u32 peak;
 	u32 allowed;
-	bool pressed;
-	unsigned long pressed_at;
+	bool urgent;
+	unsigned long urgent_since;
 	struct xway_arena_page *withdrawn;
 	u32 n_withdrawn;
 	DECLARE_BITMAP(there, XWAY_ARENA_PAGES_MAX);
@@ -56,10 +56,10 @@ int xway_arena_alloc(struct link *link, u32 pages, u32 *first);
 void xway_arena_free(struct link *link, u32 first, u32 pages);
 void *xway_arena_addr(struct link *link, u32 nr);
 u32 xway_arena_withdraw(struct link *link, u32 most, u32 *first);
-void xway_arena_withdrawn(struct link *link);
+void xway_arena_revoke_withdrawn(struct link *link);
 void xway_arena_destroy(struct link *link);
 void xway_arena_page_free(struct page *page);
-void xway_arena_page_left(void);
+void xway_arena_page_abandoned(void);
 
 void xway_arena_init(void);
 void xway_arena_limit(unsigned int pages);

@@ -189,7 +189,7 @@ int xway_chan_map(struct xway_chan *chan, const struct xway_ctl *msg, void **rin
 	chan->peer_words_page = msg->words_page;
 	chan->peer_ring_page = msg->ring_page;
 	chan->peer_ring_pages = msg->ring_pages;
-	xway_chan_answered(chan, msg);
+	xway_chan_set_peer_id(chan, msg);
 	rcu_assign_pointer(chan->peer,
 			   words + XWAY_WORDS_SIZE *
 			   array_index_nospec(msg->words_slot,
@@ -204,7 +204,7 @@ err_pages:
 EXPORT_SYMBOL_GPL(xway_chan_map);
 
 /**
- * xway_chan_answered() - keep the peer's number of a channel
+ * xway_chan_set_peer_id() - keep the peer's number of a channel
  * @chan: the channel; nothing was posted for it yet
  * @msg: OPEN or ACCEPT of the peer
  *
@@ -213,15 +213,15 @@ EXPORT_SYMBOL_GPL(xway_chan_map);
  *
  * Context: link's lock held.
  */
-void xway_chan_answered(struct xway_chan *chan, const struct xway_ctl *msg)
+void xway_chan_set_peer_id(struct xway_chan *chan, const struct xway_ctl *msg)
 {
 	struct link *link = to_link(chan->link);
 
 	lockdep_assert_held(&link->pub.lock);
 	chan->peer_id = msg->from;
-	chan->bell_last = link->bell.prod - XWAY_BELLS - 1;
+	chan->last_post = link->bell.prod - XWAY_DOORBELL_SLOTS - 1;
 }
-EXPORT_SYMBOL_GPL(xway_chan_answered);
+EXPORT_SYMBOL_GPL(xway_chan_set_peer_id);
 
 /**
  * xway_chan_unmap() - stop using the peer's half of a channel
@@ -246,13 +246,13 @@ void xway_chan_unmap(struct xway_chan *chan)
 EXPORT_SYMBOL_GPL(xway_chan_unmap);
 
 /**
- * xway_chan_violated() - count that the peer has broken a rule of a client
+ * xway_chan_count_violation() - count that the peer has broken a rule of a client
  * @chan: the channel; the client ends it, the core does not
  *
  * Context: any.
  */
-void xway_chan_violated(struct xway_chan *chan)
+void xway_chan_count_violation(struct xway_chan *chan)
 {
-	core_count(VIOLATIONS);
+	xway_core_count(VIOLATIONS);
 }
-EXPORT_SYMBOL_GPL(xway_chan_violated);
+EXPORT_SYMBOL_GPL(xway_chan_count_violation);

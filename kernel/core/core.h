@@ -24,7 +24,7 @@
  *	    xway_chan_create()		make the own half: number, words, ring
  *	    xway_chan_describe(), xway_ctl_send()  tell the peer where it is
  *	    xway_chan_map()		map the half that the peer's message describes
- *	    xway_chan_bell()		have the peer call its @event, any number of times
+ *	    xway_chan_post()		have the peer call its @event, any number of times
  *	    xway_chan_unmap()		stop using the peer's half,
  *	    xway_ctl_send()		and tell the peer so: CLOSE
  *	    xway_chan_destroy()		the peer has sent CLOSE too: free the own half
@@ -139,14 +139,14 @@ static inline bool xway_link_is_up(const struct xway_link *link)
 	return READ_ONCE(link->state) == XWAY_LINK_UP;
 }
 
-bool xway_link_roomy(struct xway_link *link, u32 pages, u32 keep);
+bool xway_link_has_room(struct xway_link *link, u32 pages, u32 keep);
 u32 xway_link_pages_max(void);
 
 /*
  * For work of the core and of clients. It must not wait for a user's page fault,
  * which might never be served. WQ_UNBOUND | WQ_MEM_RECLAIM.
  */
-extern struct workqueue_struct *xway_link_wq;
+extern struct workqueue_struct *xway_core_wq;
 
 /* ---- addresses ---- */
 
@@ -224,7 +224,7 @@ void xway_client_unregister(const struct xway_client *client);
  *	and waits for a grace period before it calls xway_chan_unmap(). Readers
  *	use RCU, or a lock of the client.
  * @peer_id: the peer's number of the channel
- * @bell_last: private to xway_chan_bell()
+ * @last_post: private to xway_chan_post()
  * @id: own number of the channel, by which the peer's messages name it
  * @ring_page: private: first page of the own ring, in the own arena
  * @peer_ring_page: private: first page of the peer's ring, in the peer's arena
@@ -243,7 +243,7 @@ struct xway_chan {
 	void *own;
 	const void __rcu *peer;
 	u32 peer_id;
-	u32 bell_last;
+	u32 last_post;
 
 	u32 id;
 	u32 ring_page;
@@ -269,10 +269,10 @@ void xway_chan_destroy(struct xway_chan *chan);
 void xway_chan_describe(const struct xway_chan *chan, struct xway_ctl *msg);
 bool xway_chan_described(const struct xway_ctl *msg);
 int xway_chan_map(struct xway_chan *chan, const struct xway_ctl *msg, void **ring);
-void xway_chan_answered(struct xway_chan *chan, const struct xway_ctl *msg);
+void xway_chan_set_peer_id(struct xway_chan *chan, const struct xway_ctl *msg);
 void xway_chan_unmap(struct xway_chan *chan);
-void xway_chan_bell(struct xway_chan *chan);
-void xway_chan_violated(struct xway_chan *chan);
+void xway_chan_post(struct xway_chan *chan);
+void xway_chan_count_violation(struct xway_chan *chan);
 
 void xway_ctl_send(const struct xway_client *client, struct xway_link *link,
 		   struct xway_ctl *msg);
@@ -281,7 +281,7 @@ void xway_ctl_send(const struct xway_client *client, struct xway_link *link,
 
 bool xway_peer_charge(struct xway_peer *peer, u32 pages);
 void xway_peer_uncharge(struct xway_peer *peer, u32 pages);
-void xway_reclaim_press(struct xway_link *link);
-bool xway_reclaim_pressed(const struct xway_link *link);
+void xway_reclaim_now(struct xway_link *link);
+bool xway_reclaim_urgent(const struct xway_link *link);
 
 #endif /* _XWAY_CORE_H */

@@ -43,7 +43,7 @@ void xway_ctl_flush(struct link *link)
 {
 	struct item *item, *next;
 	/* As for a channel that was never posted: this post is always made. */
-	u32 last = link->bell.prod - XWAY_BELLS - 1;
+	u32 last = link->bell.prod - XWAY_DOORBELL_SLOTS - 1;
 	bool put = false;
 
 	lockdep_assert_held(&link->pub.lock);
@@ -56,9 +56,9 @@ void xway_ctl_flush(struct link *link)
 		put = true;
 	}
 	if (put)
-		xway_doorbell_post(link, XWAY_BELL_CTL, &last);
+		xway_doorbell_post(link, XWAY_POST_CTL, &last);
 	if (!list_empty(&link->ctl.queue) && link->import.hdr)
-		queue_delayed_work(xway_link_wq, &link->ctl.flush, 1);
+		queue_delayed_work(xway_core_wq, &link->ctl.flush, 1);
 }
 
 static void flush_work_fn(struct work_struct *work)
@@ -71,7 +71,7 @@ static void flush_work_fn(struct work_struct *work)
 	mutex_lock(&link->pub.lock);
 	xway_ctl_flush(link);
 	if (link->pub.state == XWAY_LINK_CONNECTING)
-		queue_work(xway_link_wq, &link->work);
+		queue_work(xway_core_wq, &link->work);
 	mutex_unlock(&link->pub.lock);
 	memalloc_noio_restore(noio);
 }
@@ -125,7 +125,7 @@ void xway_ctl_send(const struct xway_client *client, struct xway_link *link,
 EXPORT_SYMBOL_GPL(xway_ctl_send);
 
 /* Handle a message for a client. Return: false if no honest peer would send it. */
-static bool take_of_client(struct link *link, const struct xway_ctl *msg)
+static bool handle_for_client(struct link *link, const struct xway_ctl *msg)
 {
 	struct xway_chan *chan;
 
@@ -157,7 +157,7 @@ static bool take(struct link *link, const struct xway_ctl *msg)
 	case XWAY_CTL_UNMAPPED:
 		return xway_reclaim_unmapped(link);
 	default:
-		return take_of_client(link, msg);
+		return handle_for_client(link, msg);
 	}
 }
 

@@ -18,7 +18,7 @@
 /**
  * xway_doorbell_post() - make the peer look at a channel
  * @link: the link
- * @chan: the peer's number of the channel, or XWAY_BELL_CTL
+ * @chan: the peer's number of the channel, or XWAY_POST_CTL
  * @last: private to this function: own bell_prod after the channel's last post
  *
  * The caller has stored what the peer is to find, and has made a full barrier: see
@@ -43,21 +43,21 @@ void xway_doorbell_post(struct link *link, u32 chan, u32 *last)
 	old = bell->prod;
 	if (*last - cons - 1 < old - cons) {
 		/* The last post is not taken yet: the peer looks after it takes it. */
-		core_count(DOORBELL_POSTS_SAVED);
+		xway_core_count(DOORBELL_POSTS_SAVED);
 		goto out;
 	}
-	core_count(DOORBELL_POSTS);
-	if (old - cons >= XWAY_BELLS) {
+	xway_core_count(DOORBELL_POSTS);
+	if (old - cons >= XWAY_DOORBELL_SLOTS) {
 		WRITE_ONCE(own->bell_overflow, own->bell_overflow + 1);
 		ring = true;
 	} else {
-		WRITE_ONCE(link->arena.bell[old % XWAY_BELLS], chan);
+		WRITE_ONCE(link->arena.bell[old % XWAY_DOORBELL_SLOTS], chan);
 		*last = bell->prod = old + 1;
 		ring = xway_ring_publish(&own->bell_prod, old + 1, old,
 					 &peer->bell_event);
 	}
 	if (ring) {
-		core_count(EVENTS_SENT);
+		xway_core_count(EVENTS_SENT);
 		link->tp->notify(link);
 	}
 out:
@@ -65,26 +65,26 @@ out:
 }
 
 /**
- * xway_chan_bell() - make the peer's client look at a channel
- * @chan: a channel after xway_chan_map() or xway_chan_answered()
+ * xway_chan_post() - make the peer's client look at a channel
+ * @chan: a channel after xway_chan_map() or xway_chan_set_peer_id()
  *
  * The caller has stored what the peer is to find, and has made a full barrier.
  *
  * Context: any but hard interrupt; in an RCU read-side section that has seen @peer of
  * the channel, or link's lock held.
  */
-void xway_chan_bell(struct xway_chan *chan)
+void xway_chan_post(struct xway_chan *chan)
 {
-	xway_doorbell_post(to_link(chan->link), chan->peer_id, &chan->bell_last);
+	xway_doorbell_post(to_link(chan->link), chan->peer_id, &chan->last_post);
 }
-EXPORT_SYMBOL_GPL(xway_chan_bell);
+EXPORT_SYMBOL_GPL(xway_chan_post);
 
 static void dispatch(struct link *link, u32 nr)
 {
 	struct xway_chan *chan;
 
-	if (nr == XWAY_BELL_CTL) {
-		queue_work(xway_link_wq, &link->work);
+	if (nr == XWAY_POST_CTL) {
+		queue_work(xway_core_wq, &link->work);
 		return;
 	}
 	chan = xa_load(&link->chans, nr);
@@ -99,7 +99,7 @@ static void dispatch_all(struct link *link)
 
 	xa_for_each(&link->chans, nr, chan)
 		chan->client->event(chan);
-	queue_work(xway_link_wq, &link->work);
+	queue_work(xway_core_wq, &link->work);
 }
 
 /* Tasklet: take the peer's posts and call the clients of the channels. */
@@ -130,13 +130,13 @@ static void doorbell_run(struct tasklet_struct *t)
 	own = link->arena.hdr;
 	posts = link->import.bell;
 	if (state == XWAY_LINK_CONNECTING)
-		queue_work(xway_link_wq, &link->work);
-	core_count(EVENTS_RECEIVED);
+		queue_work(xway_core_wq, &link->work);
+	xway_core_count(EVENTS_RECEIVED);
 	do {
 		/* Posts after count: pairs with xway_doorbell_post() at the peer. */
 		while ((prod = virt_load_acquire(&peer->bell_prod)) !=
 		       bell->cons) {
-			if (prod - bell->cons > XWAY_BELLS) {
+			if (prod - bell->cons > XWAY_DOORBELL_SLOTS) {
 				xway_link_broken(link);
 				goto out;
 			}
@@ -145,7 +145,7 @@ static void doorbell_run(struct tasklet_struct *t)
 			for (i = 0; i < n; i++) {
 				u32 at = bell->cons + i;
 
-				ids[i] = READ_ONCE(posts[at % XWAY_BELLS]);
+				ids[i] = READ_ONCE(posts[at % XWAY_DOORBELL_SLOTS]);
 			}
 			bell->cons += n;
 			/* Copy before bell_cons frees the slots: pairs with the
@@ -177,7 +177,7 @@ static void doorbell_run(struct tasklet_struct *t)
 		xway_ring_arm(&own->bell_event, bell->cons + 1);
 	} while (READ_ONCE(peer->bell_prod) != bell->cons);
 	if (READ_ONCE(peer->state) == XWAY_ARENA_CLOSING)
-		queue_work(xway_link_wq, &link->work);
+		queue_work(xway_core_wq, &link->work);
 out:
 	rcu_read_unlock();
 	link->tp->seen(link, idle);

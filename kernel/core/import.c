@@ -163,7 +163,7 @@ static u32 import_version(struct link *link, const struct xway_header *hdr)
 
 	if (oldest <= XWAY_WIRE_NEWEST && newest >= XWAY_WIRE_OLDEST)
 		return min_t(u32, newest, XWAY_WIRE_NEWEST);
-	pr_warn_ratelimited("%s: no link: its shared memory has versions %u to %u, this module's %u to %u\n",
+	pr_warn_ratelimited("%s: no link: the peer speaks protocol versions %u to %u, this module %u to %u\n",
 			    link->pub.name, oldest, newest, XWAY_WIRE_OLDEST,
 			    XWAY_WIRE_NEWEST);
 	return 0;

@@ -25,8 +25,8 @@
 
 LIST_HEAD(xway_links);
 DEFINE_MUTEX(xway_links_lock);	/* the list, and the table of clients */
-struct workqueue_struct *xway_link_wq;
-EXPORT_SYMBOL_GPL(xway_link_wq);
+struct workqueue_struct *xway_core_wq;
+EXPORT_SYMBOL_GPL(xway_core_wq);
 
 /**
  * xway_link_state_name() - the state of a link, for users
@@ -59,8 +59,8 @@ void xway_link_broken(struct link *link)
 {
 	if (!READ_ONCE(link->broken)) {
 		WRITE_ONCE(link->broken, true);
-		core_count(VIOLATIONS);
-		queue_work(xway_link_wq, &link->work);
+		xway_core_count(VIOLATIONS);
+		queue_work(xway_core_wq, &link->work);
 	}
 }
 
@@ -74,7 +74,7 @@ static void link_work(struct work_struct *work)
 	mutex_lock(&link->pub.lock);
 	/* Look again: a peer that begins a new session instead sends no event. */
 	if (link->pub.state == XWAY_LINK_CONNECTING && !xway_link_check_up(link))
-		queue_delayed_work(xway_link_wq, &link->ctl.flush, ANSWER);
+		queue_delayed_work(xway_core_wq, &link->ctl.flush, ANSWER);
 	xway_ctl_flush(link);
 	if (link->pub.state == XWAY_LINK_UP || link->pub.state == XWAY_LINK_CLOSING)
 		xway_ctl_run(link);
@@ -85,7 +85,7 @@ static void link_work(struct work_struct *work)
 	mutex_unlock(&link->pub.lock);
 	/* An honest peer says CLOSING only after its channels have ended. */
 	if (closing)
-		link->lost(link);
+		link->session_lost(link);
 	memalloc_noio_restore(noio);
 }
 
@@ -93,7 +93,7 @@ static void link_work(struct work_struct *work)
  * xway_link_create() - create a link, and tell the clients of it
  * @tp: the transport
  * @tp_data: private to the transport
- * @lost: see struct link
+ * @session_lost: see struct link
  * @name: name of the link, for users
  * @peer_id: id of the peer, see struct xway_peer
  *
@@ -101,7 +101,7 @@ static void link_work(struct work_struct *work)
  * Return: the link, with a reference for the caller; NULL if there is no memory.
  */
 struct link *xway_link_create(const struct xway_transport *tp, void *tp_data,
-			 void (*lost)(struct link *link), const char *name,
+			 void (*session_lost)(struct link *link), const char *name,
 			 const char *peer_id)
 {
 	struct link *link = kvzalloc(sizeof(*link), GFP_KERNEL);
@@ -116,7 +116,7 @@ struct link *xway_link_create(const struct xway_transport *tp, void *tp_data,
 	refcount_set(&link->pub.ref, 1);
 	link->tp = tp;
 	link->tp_data = tp_data;
-	link->lost = lost;
+	link->session_lost = session_lost;
 	strscpy(link->pub.name, name, sizeof(link->pub.name));
 	mutex_init(&link->pub.lock);
 	xa_init(&link->import.maps);
@@ -217,7 +217,7 @@ int xway_link_map(struct link *link, u32 ref, u64 nonce)
 	smp_store_release(&link->pub.state, XWAY_LINK_CONNECTING);
 	link->tp->notify(link);
 	if (!xway_link_check_up(link))
-		queue_delayed_work(xway_link_wq, &link->ctl.flush, ANSWER);
+		queue_delayed_work(xway_core_wq, &link->ctl.flush, ANSWER);
 	return 0;
 }
 
@@ -240,7 +240,7 @@ bool xway_link_check_up(struct link *link)
 	    READ_ONCE(peer->peer_nonce) != link->pub.nonce)
 		return false;
 	WRITE_ONCE(link->pub.state, XWAY_LINK_UP);
-	core_count(LINKS_UP);
+	xway_core_count(LINKS_UP);
 	trace_xway_link(link->pub.name, "up");
 	xway_client_up(link);
 	tasklet_schedule(&link->bell.task);
@@ -346,7 +346,7 @@ void xway_link_down(struct link *link, bool dead)
 	xway_arena_destroy(link);
 	mutex_unlock(&link->pub.lock);
 	if (link->was_up)
-		core_count(LINKS_DOWN);
+		xway_core_count(LINKS_DOWN);
 	trace_xway_link(link->pub.name, dead ? "dead" : "down");
 }
 
@@ -371,13 +371,13 @@ void xway_link_destroy(struct link *link)
 /* Return: 0 or -ENOMEM. */
 int __init xway_link_init(void)
 {
-	xway_link_wq = alloc_workqueue("xway_link",
+	xway_core_wq = alloc_workqueue("xway_link",
 				       WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	return xway_link_wq ? 0 : -ENOMEM;
+	return xway_core_wq ? 0 : -ENOMEM;
 }
 
 /* No link is left. */
 void xway_link_exit(void)
 {
-	destroy_workqueue(xway_link_wq);
+	destroy_workqueue(xway_core_wq);
 }

@@ -58,7 +58,7 @@ struct ctl {
  * @node: in xway_links
  * @tp: the transport
  * @tp_data: private to the transport
- * @lost: callback of membership: the peer has ended the session, or has broken the
+ * @session_lost: callback of membership: the peer has ended the session, or has broken the
  *	rules. Membership ends the session and offers a new one. Context: process;
  *	@work calls it, so it must not wait for @work.
  * @version: the version of wire.h that this session uses
@@ -89,7 +89,7 @@ struct link {
 	struct list_head node;
 	const struct xway_transport *tp;
 	void *tp_data;
-	void (*lost)(struct link *link);
+	void (*session_lost)(struct link *link);
 	u32 version;
 	bool broken;
 	bool was_up;
@@ -120,7 +120,7 @@ static inline struct link *to_link(const struct xway_link *link)
 int xway_link_init(void);
 void xway_link_exit(void);
 struct link *xway_link_create(const struct xway_transport *tp, void *tp_data,
-			 void (*lost)(struct link *link), const char *name,
+			 void (*session_lost)(struct link *link), const char *name,
 			 const char *peer_id);
 void xway_link_destroy(struct link *link);
 int xway_link_prepare(struct link *link);

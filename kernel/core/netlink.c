@@ -58,7 +58,7 @@ static int stats_doit(struct sk_buff *in, struct genl_info *info)
 	if (!nest)
 		goto full;
 	for (i = 0; i < CORE_COUNTERS_MAX; i++)
-		if (xway_genl_put_counter(skb, core_counter_names[i], core_counted(i)))
+		if (xway_genl_put_counter(skb, xway_core_counter_names[i], xway_core_counted(i)))
 			goto full;
 	nla_nest_end(skb, nest);
 	genlmsg_end(skb, hdr);

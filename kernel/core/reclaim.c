@@ -31,8 +31,8 @@
 /* How long a request of the kernel has effect, and the interval between two looks
  * in that time, in jiffies. All free pages are then reclaimed, with no spare kept.
  */
-#define PRESSED (5 * HZ)
-#define PERIOD_PRESSED (HZ / 10)
+#define URGENT (5 * HZ)
+#define PERIOD_URGENT (HZ / 10)
 
 /* Pages that are kept for the next channel: the largest ring and a page of words.
  * LEAST or fewer pages are not worth a message.
@@ -48,29 +48,29 @@ static u32 excess(const struct xway_arena *a, u32 in_use, u32 spare)
 	return a->shared > keep + LEAST ? a->shared - keep : 0;
 }
 
-static bool pressed(const struct link *link)
+static bool urgent(const struct link *link)
 {
 	lockdep_assert_held(&link->pub.lock);
-	return link->arena.pressed &&
-	       time_before(jiffies, link->arena.pressed_at + PRESSED);
+	return link->arena.urgent &&
+	       time_before(jiffies, link->arena.urgent_since + URGENT);
 }
 
 /**
- * xway_reclaim_pressed() - has the kernel asked for pages in the last seconds?
+ * xway_reclaim_urgent() - has the kernel asked for pages in the last seconds?
  * @link: the link
  *
  * Context: link's lock held.
- * Return: true if xway_reclaim_press() was called less than 5 seconds ago.
+ * Return: true if xway_reclaim_now() was called less than 5 seconds ago.
  */
-bool xway_reclaim_pressed(const struct xway_link *link)
+bool xway_reclaim_urgent(const struct xway_link *link)
 {
-	return pressed(to_link(link));
+	return urgent(to_link(link));
 }
-EXPORT_SYMBOL_GPL(xway_reclaim_pressed);
+EXPORT_SYMBOL_GPL(xway_reclaim_urgent);
 
 static u32 spare(const struct link *link)
 {
-	return pressed(link) ? 0 : SPARE;
+	return urgent(link) ? 0 : SPARE;
 }
 
 /* Withdraw the next pages and ask the peer to unmap them. */
@@ -95,8 +95,8 @@ static void reclaim_work(struct work_struct *work)
 	unsigned int noio = memalloc_noio_save();	/* see link_work() */
 
 	mutex_lock(&link->pub.lock);
-	link->arena.pressed = pressed(link);
-	if (link->arena.pressed)
+	link->arena.urgent = urgent(link);
+	if (link->arena.urgent)
 		link->arena.peak = link->arena.in_use;
 	link->arena.allowed = link->arena.peak;
 	link->arena.peak = link->arena.in_use;
@@ -127,8 +127,8 @@ void xway_reclaim_soon(struct link *link)
 	/* xway_link_down() changes the state, then cancels this work. */
 	if (link->pub.state == XWAY_LINK_UP &&
 	    excess(&link->arena, link->arena.in_use, spare(link)))
-		queue_delayed_work(xway_link_wq, &link->reclaim,
-				   pressed(link) ? PERIOD_PRESSED :
+		queue_delayed_work(xway_core_wq, &link->reclaim,
+				   urgent(link) ? PERIOD_URGENT :
 							     PERIOD);
 }
 
@@ -136,24 +136,24 @@ void xway_reclaim_soon(struct link *link)
  * Pages of a link that could be reclaimed. 0 if the link was asked a short time ago,
  * or if its peer has not answered an UNMAP yet.
  */
-static u32 could(const struct link *link)
+static u32 reclaimable(const struct link *link)
 {
 	lockdep_assert_held(&link->pub.lock);
 	if (link->pub.state != XWAY_LINK_UP || link->arena.n_withdrawn ||
-	    pressed(link))
+	    urgent(link))
 		return 0;
 	return excess(&link->arena, link->arena.in_use, 0);
 }
 
 /**
- * xway_reclaim_press() - reclaim all free pages of a link for the kernel
+ * xway_reclaim_now() - reclaim all free pages of a link for the kernel
  * @pub: the link
  *
  * For the next 5 seconds, pages that channels free are reclaimed at once too.
  *
  * Context: process, link's lock held.
  */
-void xway_reclaim_press(struct xway_link *pub)
+void xway_reclaim_now(struct xway_link *pub)
 {
 	struct link *link = to_link(pub);
 
@@ -161,11 +161,11 @@ void xway_reclaim_press(struct xway_link *pub)
 	/* See xway_reclaim_soon(). */
 	if (pub->state != XWAY_LINK_UP)
 		return;
-	link->arena.pressed = true;
-	link->arena.pressed_at = jiffies;
-	mod_delayed_work(xway_link_wq, &link->reclaim, 0);
+	link->arena.urgent = true;
+	link->arena.urgent_since = jiffies;
+	mod_delayed_work(xway_core_wq, &link->reclaim, 0);
 }
-EXPORT_SYMBOL_GPL(xway_reclaim_press);
+EXPORT_SYMBOL_GPL(xway_reclaim_now);
 
 /**
  * xway_reclaim_unmap() - handle UNMAP: unmap pages of the peer, and answer
@@ -197,7 +197,7 @@ bool xway_reclaim_unmapped(struct link *link)
 {
 	if (!link->arena.n_withdrawn)
 		return false;
-	xway_arena_withdrawn(link);
+	xway_arena_revoke_withdrawn(link);
 	reclaim_next(link);
 	return true;
 }
@@ -205,22 +205,22 @@ bool xway_reclaim_unmapped(struct link *link)
 /* ---- the kernel needs memory ---- */
 
 /* shrink_count() has the work item look again if its last look is older, in jiffies */
-#define FRESH HZ
+#define LOOK_MAX_AGE HZ
 
 /* Time in which requests of the kernel are collected, in jiffies */
-#define TOGETHER (HZ / 10)
+#define COLLECT (HZ / 10)
 
 static struct shrinker *shrinker;
-static atomic_long_t asked = ATOMIC_LONG_INIT(0);
-static long could_go;
-static unsigned long looked_at;
+static atomic_long_t requested = ATOMIC_LONG_INIT(0);
+static long reclaimable_pages;
+static unsigned long last_look;
 
 static void shrink_look(struct work_struct *work);
 static DECLARE_DELAYED_WORK(look, shrink_look);
 
 static void shrink_look(struct work_struct *work)
 {
-	long noted = atomic_long_read(&asked), wanted = noted, left = 0;
+	long noted = atomic_long_read(&requested), wanted = noted, left = 0;
 	struct link *link;
 
 	mutex_lock(&xway_links_lock);
@@ -228,9 +228,9 @@ static void shrink_look(struct work_struct *work)
 		long pages;
 
 		mutex_lock(&link->pub.lock);
-		pages = could(link);
+		pages = reclaimable(link);
 		if (pages && wanted > 0) {
-			xway_reclaim_press(&link->pub);
+			xway_reclaim_now(&link->pub);
 			wanted -= pages;
 		} else {
 			left += pages;
@@ -239,32 +239,34 @@ static void shrink_look(struct work_struct *work)
 	}
 	mutex_unlock(&xway_links_lock);
 	left += xway_client_reclaim(wanted);
-	/* could_go is stored before asked is lowered. In the other order
-	 * shrink_count() would report pages that are already asked for.
+	/* What is left before the requests are lowered: pairs with
+	 * shrink_count(), which would otherwise report pages that were requested.
 	 */
-	WRITE_ONCE(could_go, left);
-	(void)atomic_long_sub_return_release(noted, &asked);
-	WRITE_ONCE(looked_at, jiffies);
+	WRITE_ONCE(reclaimable_pages, left);
+	(void)atomic_long_sub_return_release(noted, &requested);
+	WRITE_ONCE(last_look, jiffies);
 }
 
 static unsigned long shrink_count(struct shrinker *s, struct shrink_control *sc)
 {
-	long pages = READ_ONCE(could_go) - atomic_long_read(&asked);
+	/* Requests before what is left: pairs with shrink_look(). */
+	long already = atomic_long_read_acquire(&requested);
+	long pages = READ_ONCE(reclaimable_pages) - already;
 
-	if (time_after(jiffies, READ_ONCE(looked_at) + FRESH))
-		queue_delayed_work(xway_link_wq, &look, 0);
+	if (time_after(jiffies, READ_ONCE(last_look) + LOOK_MAX_AGE))
+		queue_delayed_work(xway_core_wq, &look, 0);
 	return pages > 0 ? pages : SHRINK_EMPTY;
 }
 
 /* Runs in any task that allocates memory, with any lock held: only notes. */
 static unsigned long shrink_scan(struct shrinker *s, struct shrink_control *sc)
 {
-	long most = READ_ONCE(could_go);
+	long most = READ_ONCE(reclaimable_pages);
 
-	if (atomic_long_read(&asked) >= most)
+	if (atomic_long_read(&requested) >= most)
 		return SHRINK_STOP;
-	atomic_long_add(min_t(unsigned long, sc->nr_to_scan, most), &asked);
-	queue_delayed_work(xway_link_wq, &look, TOGETHER);
+	atomic_long_add(min_t(unsigned long, sc->nr_to_scan, most), &requested);
+	queue_delayed_work(xway_core_wq, &look, COLLECT);
 	return 0;
 }
 

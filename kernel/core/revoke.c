@@ -118,7 +118,7 @@ void xway_revoke_flush(void)
 	cancel_delayed_work_sync(&retry_work);
 	list_for_each_entry_safe(u, next, &pages, node) {
 		u->tp->abandon(u->page, u->ref);
-		xway_arena_page_left();
+		xway_arena_page_abandoned();
 		forget(u);
 	}
 }

@@ -3,28 +3,28 @@
 
 #include "stats.h"
 
-const char *const core_counter_names[CORE_COUNTERS_MAX] = {
+const char *const xway_core_counter_names[CORE_COUNTERS_MAX] = {
 #define X(id, name)		\
 	[CORE_N_##id] = name,
 	CORE_COUNTERS(X)
 #undef X
 };
 
-DEFINE_PER_CPU(u64, core_counters[CORE_COUNTERS_MAX]);
+DEFINE_PER_CPU(u64, xway_core_counters[CORE_COUNTERS_MAX]);
 
 /**
- * core_counted() - value of a counter of the core
+ * xway_core_counted() - value of a counter of the core
  * @nr: the counter
  *
  * Context: any.
  * Return: the sum over all CPUs, since the module was loaded.
  */
-u64 core_counted(enum core_counter nr)
+u64 xway_core_counted(enum xway_core_counter nr)
 {
 	u64 sum = 0;
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		sum += READ_ONCE(per_cpu(core_counters, cpu)[nr]);
+		sum += READ_ONCE(per_cpu(xway_core_counters, cpu)[nr]);
 	return sum;
 }

@@ -16,20 +16,20 @@
 	x(LINKS_DOWN, "links_down")	/* sessions ended */		\
 	x(VIOLATIONS, "violations")	/* of a rule, by a peer */
 
-enum core_counter {
+enum xway_core_counter {
 #define X(id, name) CORE_N_##id,
 	CORE_COUNTERS(X)
 #undef X
 	CORE_COUNTERS_MAX
 };
 
-extern const char *const core_counter_names[CORE_COUNTERS_MAX];
+extern const char *const xway_core_counter_names[CORE_COUNTERS_MAX];
 
 /* For each CPU, because some count every message */
-DECLARE_PER_CPU(u64, core_counters[CORE_COUNTERS_MAX]);
+DECLARE_PER_CPU(u64, xway_core_counters[CORE_COUNTERS_MAX]);
 
-#define core_count(id)	this_cpu_inc(core_counters[CORE_N_##id])
+#define xway_core_count(id)	this_cpu_inc(xway_core_counters[CORE_N_##id])
 
-u64 core_counted(enum core_counter nr);
+u64 xway_core_counted(enum xway_core_counter nr);
 
 #endif /* _XWAY_CORE_STATS_H */

@@ -83,8 +83,8 @@ struct xway_header {
 };
 
 /* Slots of the doorbell page: each has the peer's number of a channel. */
-#define XWAY_BELLS		(PAGE_SIZE / sizeof(u32))
-#define XWAY_BELL_CTL		0xffffffffu	/* look at the control messages */
+#define XWAY_DOORBELL_SLOTS		(PAGE_SIZE / sizeof(u32))
+#define XWAY_POST_CTL		0xffffffffu	/* look at the control messages */
 
 /* Bytes that each end of a channel shows the other, in the format of the client */
 #define XWAY_WORDS_SIZE		128u

@@ -35,6 +35,9 @@
 /* At most, while pages are unrevoked: nothing tells when the peer unmaps them */
 #define RETRY_BUSY (2 * HZ)
 
+/* END_AT_ONCE: the peer has broken the rules, and is not waited for. */
+enum session_end { END_NOT, END_ORDERLY, END_AT_ONCE };
+
 /**
  * struct member - a domain that xwayd lists as a peer
  * @node: in members
@@ -47,11 +50,11 @@
  * @retry_at: when to try again, in jiffies
  * @retry_in: the last delay of a try, in jiffies
  * @value: value of the domain's node, from xwayd: UUID and addresses
- * @lost: 0; 1: the session must end in order; 2: the session must end at once
+ * @end: how the session must end, if it must
  * @offered: the own offer is in XenStore
  * @listed: xwayd lists the domain; for read_members()
  *
- * members_lock guards all of it, but for @lost.
+ * members_lock guards all of it, but for @end.
  */
 struct member {
 	struct list_head node;
@@ -63,7 +66,7 @@ struct member {
 	unsigned long retry_at;
 	unsigned long retry_in;
 	char *value;
-	int lost;
+	enum session_end end;
 	bool offered;
 	bool listed;
 };
@@ -80,15 +83,15 @@ static DECLARE_DELAYED_WORK(sync_work, sync_fn);
 static void sync_soon(unsigned long delay)
 {
 	if (!READ_ONCE(stopping) && !READ_ONCE(frozen))
-		mod_delayed_work(xway_link_wq, &sync_work, delay);
+		mod_delayed_work(xway_core_wq, &sync_work, delay);
 }
 
-/* @lost of a link, see struct link. */
+/* @session_lost of a link, see struct link. */
 static void member_lost(struct link *link)
 {
 	struct member *m = container_of(link->tp_data, struct member, port);
 
-	WRITE_ONCE(m->lost, READ_ONCE(link->broken) ? 2 : 1);
+	WRITE_ONCE(m->end, READ_ONCE(link->broken) ? END_AT_ONCE : END_ORDERLY);
 	sync_soon(0);
 }
 
@@ -164,7 +167,7 @@ static int take_offer(struct member *m, const char *text)
 	m->tried_nonce = nonce;
 	if (READ_ONCE(link->pub.state) != XWAY_LINK_WAITING) {
 		/* The peer has begun a new session without ending the old one. */
-		m->lost = 2;
+		m->end = END_AT_ONCE;
 		sync_soon(0);
 		return 0;
 	}
@@ -187,7 +190,7 @@ static int take_offer(struct member *m, const char *text)
 }
 
 /* End the session, and the own offer, in XenStore too if @store. */
-static void withdraw(struct member *m, bool dead, bool store)
+static void end_session(struct member *m, bool dead, bool store)
 {
 	char name[16];
 
@@ -198,7 +201,7 @@ static void withdraw(struct member *m, bool dead, bool store)
 		xenbus_rm(XBT_NIL, "data/xway", name);
 	}
 	m->offered = false;
-	m->lost = 0;
+	m->end = END_NOT;
 }
 
 /* ---- what xwayd says ---- */
@@ -238,7 +241,7 @@ static struct member *member_new(domid_t domid, const char *value)
 static void member_remove(struct member *m, bool dead, bool store)
 {
 	xway_addr_del_link(&m->link->pub);
-	withdraw(m, dead, store);
+	end_session(m, dead, store);
 	list_del(&m->node);
 	/* Connections may have references on the link, but it uses no member now. */
 	xway_link_destroy(m->link);
@@ -268,7 +271,7 @@ static int member_addresses(struct member *m, const char *value)
 			a.family = AF_INET6;
 			a.prefix = 128;
 		} else {
-			pr_warn("%s: \"%s\" is no address\n", m->link->pub.name,
+			pr_warn("%s: \"%s\" is not an IP address\n", m->link->pub.name,
 				word);
 			continue;
 		}
@@ -396,8 +399,8 @@ static int member_try(struct member *m)
 	unsigned int len;
 	int err;
 
-	if (m->lost)
-		withdraw(m, m->lost == 2, false);
+	if (m->end != END_NOT)
+		end_session(m, m->end == END_AT_ONCE, false);
 	if (!m->offered) {
 		if (too_early(m))
 			return m->err;
@@ -466,7 +469,7 @@ static void sync_fn(struct work_struct *work)
 		next = min(next, member_sync(m));
 	/* Does nothing if the work is queued already, to run sooner. */
 	if (next != MAX_JIFFY_OFFSET)
-		queue_delayed_work(xway_link_wq, &sync_work, next);
+		queue_delayed_work(xway_core_wq, &sync_work, next);
 out:
 	mutex_unlock(&members_lock);
 	memalloc_noio_restore(noio);
@@ -513,7 +516,7 @@ static int xen_freeze(struct device *dev)
 	list_for_each_entry(m, &members, node)
 		xway_client_drain(m->link);
 	list_for_each_entry(m, &members, node)
-		withdraw(m, false, false);
+		end_session(m, false, false);
 	mutex_unlock(&members_lock);
 	memalloc_noio_restore(noio);
 	return 0;

@@ -204,7 +204,7 @@ static void attach(struct sock *sk, bool active)
 	WRITE_ONCE(icsk->icsk_ulp_ops, &xway_ulp);
 	WRITE_ONCE(sk->sk_prot, xway_proto_of(sk));
 	if (sk->sk_socket)
-		xway_proto_take_ops(sk);
+		xway_proto_set_ops(sk);
 	xway_count(ATTACHED);
 	trace_xway_attach(conn, active);
 out:
@@ -248,14 +248,14 @@ void xway_detach(struct xway_conn *conn, struct sock *sk)
 		return;
 	WRITE_ONCE(sk->sk_prot, conn->base_prot);
 	if (sk->sk_socket)
-		xway_proto_give_ops(sk);
+		xway_proto_restore_ops(sk);
 	account(conn, sk);
 	WRITE_ONCE(icsk->icsk_ulp_ops, NULL);
 	smp_wmb();	/* pairs with xway_attached_rcu() */
 	WRITE_ONCE(icsk->icsk_ulp_data, NULL);
 	xway_conn_unlist(conn);
 	trace_xway_detach(conn, xway_reason_names[conn->reason]);
-	xway_conn_closed(conn);
+	xway_conn_detached(conn);
 	/* After XWAY_F_DETACHED is set: a task that wakes up must see it. */
 	if (!sock_flag(sk, SOCK_DEAD) && sk->sk_socket) {
 		wake_up_interruptible_all(sk_sleep(sk));
@@ -269,7 +269,7 @@ void xway_detach(struct xway_conn *conn, struct sock *sk)
 }
 
 /* May a fresh connection replace this one? */
-static bool renewable(const struct xway_conn *conn, struct sock *sk)
+static bool may_replace(const struct xway_conn *conn, struct sock *sk)
 {
 	return test_bit(XWAY_F_PARK, &conn->flags) && conn->sk == sk &&
 	       !test_bit(XWAY_F_SHUT, &conn->flags) &&
@@ -284,7 +284,7 @@ static bool renewable(const struct xway_conn *conn, struct sock *sk)
  * Replace a parked connection by a fresh one, under the socket's lock. Calls
  * that are inside see XWAY_F_DETACHED of the old one.
  */
-static void hand_over(struct xway_conn *conn, struct xway_conn *fresh,
+static void replace(struct xway_conn *conn, struct xway_conn *fresh,
 		      struct sock *sk)
 {
 	spin_lock_bh(&conn->lock);
@@ -296,7 +296,7 @@ static void hand_over(struct xway_conn *conn, struct xway_conn *fresh,
 	 */
 	smp_store_release((void *__force *)&inet_csk(sk)->icsk_ulp_data, fresh);
 	xway_conn_unlist(conn);
-	xway_conn_closed(conn);
+	xway_conn_detached(conn);
 	wake_up_interruptible_all(sk_sleep(sk));
 	xway_conn_put(conn);
 }
@@ -325,16 +325,16 @@ bool xway_detach_or_park(struct xway_conn *conn, struct sock *sk)
 	 * they look at all connections: they find the fresh one.
 	 */
 	rcu_read_lock();
-	renew = renewable(conn, sk);
+	renew = may_replace(conn, sk);
 	if (renew && xway_rx_requeued(conn, sk)) {
 		rcu_read_unlock();
 		return true;
 	}
 	if (renew)
-		fresh = xway_conn_renew(conn, sk);
+		fresh = xway_conn_replace(conn, sk);
 	rcu_read_unlock();
 	if (fresh)
-		hand_over(conn, fresh, sk);
+		replace(conn, fresh, sk);
 	else if (!renew)
 		xway_detach(conn, sk);
 	return fresh || !renew;

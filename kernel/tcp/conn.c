@@ -77,7 +77,7 @@ u32 xway_conn_count(void)
 const char *xway_conn_state_name(const struct xway_conn *conn)
 {
 	if (test_bit(XWAY_F_DETACHED, &conn->flags))
-		return "draining";
+		return "closing";
 	if (READ_ONCE(conn->rx.spilled))
 		return "spilled";
 	if (test_bit(XWAY_F_FALLBACK, &conn->flags))
@@ -265,14 +265,14 @@ void xway_conn_established(struct xway_conn *conn, struct sock *sk)
 }
 
 /**
- * xway_conn_renew() - make a fresh connection for a socket that stays attached
+ * xway_conn_replace() - make a fresh connection for a socket that stays attached
  * @conn: the socket's connection, which has parked and has no channel any more
  * @sk: the socket, locked
  *
  * Context: process or softirq, does not sleep.
  * Return: as xway_conn_create().
  */
-struct xway_conn *xway_conn_renew(struct xway_conn *conn, struct sock *sk)
+struct xway_conn *xway_conn_replace(struct xway_conn *conn, struct sock *sk)
 {
 	struct xway_conn *fresh = xway_conn_create(sk, conn->chan.link, conn->active);
 
@@ -282,8 +282,8 @@ struct xway_conn *xway_conn_renew(struct xway_conn *conn, struct sock *sk)
 	fresh->base_prot = conn->base_prot;
 	fresh->tuple = conn->tuple;
 	memcpy(fresh->isn, conn->isn, sizeof(fresh->isn));
-	xway_ringsize_renew(fresh, conn);
-	xway_evict_renew(fresh, conn);
+	xway_ringsize_replace(fresh, conn);
+	xway_evict_replace(fresh, conn);
 	conn_enlist(fresh);
 	return fresh;
 }
@@ -467,7 +467,7 @@ void xway_conn_bad(struct xway_conn *conn)
 {
 	if (test_and_set_bit(XWAY_F_BAD, &conn->flags))
 		return;
-	xway_chan_violated(&conn->chan);
+	xway_chan_count_violation(&conn->chan);
 	conn_reason(conn, XWAY_R_VIOLATION);
 	xway_conn_queue(conn);
 }
@@ -694,15 +694,15 @@ static unsigned long user_limit(const struct sock *sk)
 }
 
 /**
- * xway_conn_limit() - a sender begins to wait for room in the ring
- * @conn: connection, whose XWAY_F_LIMITED the caller has set
+ * xway_conn_waits() - a sender begins to wait for room in the ring
+ * @conn: connection, whose XWAY_F_WAITING the caller has set
  * @sk: its socket
  *
  * The helper looks in time how long it has waited, see conn_limit().
  *
  * Context: any but hard interrupt.
  */
-void xway_conn_limit(struct xway_conn *conn, const struct sock *sk)
+void xway_conn_waits(struct xway_conn *conn, const struct sock *sk)
 {
 	if (user_limit(sk) < STALL)
 		xway_conn_queue(conn);
@@ -715,12 +715,12 @@ void xway_conn_limit(struct xway_conn *conn, const struct sock *sk)
  * The ring may be full and nobody reads. After STALL the connection parks,
  * because TCP has room for more. After TCP_USER_TIMEOUT it is reset.
  */
-static void conn_limit(struct xway_conn *conn, struct sock *sk)
+static void conn_check_wait(struct xway_conn *conn, struct sock *sk)
 {
 	unsigned long limit = user_limit(sk), waited;
 	bool stalled;
 
-	clear_bit(XWAY_F_LIMITED, &conn->flags);
+	clear_bit(XWAY_F_WAITING, &conn->flags);
 	/* A sender that began to wait and still saw the bit set is seen below:
 	 * pairs with xway_tx_writeable().
 	 */
@@ -735,7 +735,7 @@ static void conn_limit(struct xway_conn *conn, struct sock *sk)
 	} else if (waited >= STALL) {
 		xway_conn_park(conn, XWAY_R_STALLED);
 	} else {
-		set_bit(XWAY_F_LIMITED, &conn->flags);
+		set_bit(XWAY_F_WAITING, &conn->flags);
 		conn_queue_in(conn, min(limit, STALL) - waited);
 	}
 }
@@ -821,8 +821,8 @@ static void conn_work(struct work_struct *work)
 	if (sk && READ_ONCE(conn->sk) == sk && conn->rx.spilled &&
 	    test_bit(XWAY_F_FALLBACK, &conn->flags) && !xway_rx_done(conn))
 		conn_retry(conn);
-	if (sk && test_bit(XWAY_F_LIMITED, &conn->flags))
-		conn_limit(conn, sk);
+	if (sk && test_bit(XWAY_F_WAITING, &conn->flags))
+		conn_check_wait(conn, sk);
 	mutex_unlock(&conn->rx.lock);
 	if (sk)
 		sock_put(sk);
@@ -831,12 +831,12 @@ static void conn_work(struct work_struct *work)
 }
 
 /**
- * xway_conn_closed() - the socket is detached: close the channel
+ * xway_conn_detached() - the socket is detached: close the channel
  * @conn: connection without socket
  *
  * Context: process or softirq.
  */
-void xway_conn_closed(struct xway_conn *conn)
+void xway_conn_detached(struct xway_conn *conn)
 {
 	set_bit(XWAY_F_DETACHED, &conn->flags);
 	if (conn->state != XWAY_CONN_TCP || delayed_work_pending(&conn->work))
@@ -910,7 +910,7 @@ static void conn_each(struct xway_link *link,
 		if (conn->chan.link != link || !xway_conn_stop(conn))
 			continue;
 		visit(conn);
-		xway_conn_walk(conn);
+		xway_conn_continue(conn);
 	}
 	rcu_read_unlock();
 }

@@ -37,7 +37,7 @@ enum {
 	XWAY_F_TX_CLOSED,	/* nothing more is put into the own ring */
 	XWAY_F_RETRY,		/* the helper has queued itself to try again */
 	XWAY_F_PARK,		/* with FALLBACK: the socket stays attached */
-	XWAY_F_LIMITED,		/* the helper looks how long the sender waits */
+	XWAY_F_WAITING,		/* the helper looks how long the sender waits */
 	XWAY_F_GROW,		/* the helper looks whether a larger ring fits */
 };
 
@@ -222,7 +222,7 @@ struct xway_conn *xway_conn_create(struct sock *sk, struct xway_link *link,
 				   bool active);
 void xway_conn_free(struct xway_conn *conn);
 void xway_conn_established(struct xway_conn *conn, struct sock *sk);
-struct xway_conn *xway_conn_renew(struct xway_conn *conn, struct sock *sk);
+struct xway_conn *xway_conn_replace(struct xway_conn *conn, struct sock *sk);
 void xway_conn_unlist(struct xway_conn *conn);
 u64 xway_conn_mac(const struct xway_conn *conn, bool by_active);
 struct xway_conn *xway_conn_find(struct xway_link *link,
@@ -231,7 +231,7 @@ void xway_conn_queue(struct xway_conn *conn);
 void xway_conn_want(struct xway_conn *conn);
 void xway_conn_fallback(struct xway_conn *conn, enum xway_reason reason);
 bool xway_conn_park(struct xway_conn *conn, enum xway_reason reason);
-void xway_conn_limit(struct xway_conn *conn, const struct sock *sk);
+void xway_conn_waits(struct xway_conn *conn, const struct sock *sk);
 void xway_conn_fallback_all(enum xway_reason reason);
 void xway_conn_drain(struct xway_link *link);
 void xway_conn_abort(struct xway_link *link);
@@ -239,7 +239,7 @@ void xway_conn_event(struct xway_conn *conn);
 void xway_conn_wake(struct xway_conn *conn);
 struct sock *xway_conn_hold_sk(struct xway_conn *conn);
 void xway_conn_bad(struct xway_conn *conn);
-void xway_conn_closed(struct xway_conn *conn);
+void xway_conn_detached(struct xway_conn *conn);
 const char *xway_conn_state_name(const struct xway_conn *conn);
 u32 xway_conn_count(void);
 
@@ -271,7 +271,7 @@ static inline void xway_conn_put(struct xway_conn *conn)
  * xway_conn_stop() - stop at a connection of xway_conns, to do what may sleep
  * @conn: connection that a walk by RCU has reached
  *
- * The connection stays in the list until xway_conn_walk() goes on from it.
+ * The connection stays in the list until xway_conn_continue() goes on from it.
  *
  * Context: RCU read-side section. It is left if the result is true.
  * Return: false if the connection is being freed.
@@ -285,12 +285,12 @@ static inline bool xway_conn_stop(struct xway_conn *conn)
 }
 
 /**
- * xway_conn_walk() - go on with a walk of xway_conns
+ * xway_conn_continue() - go on with a walk of xway_conns
  * @conn: connection for which xway_conn_stop() was true
  *
  * Context: process, may sleep. An RCU read-side section begins.
  */
-static inline void xway_conn_walk(struct xway_conn *conn)
+static inline void xway_conn_continue(struct xway_conn *conn)
 {
 	cond_resched();
 	rcu_read_lock();

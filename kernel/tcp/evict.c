@@ -27,13 +27,13 @@ MODULE_PARM_DESC(idle_ms, "milliseconds without a byte after which a ring may se
  * A connection that is idle for so many jiffies gives up its ring for the
  * kernel.
  */
-#define LONG (30 * HZ)
+#define IDLE_LONG (30 * HZ)
 
 /* A connection asks again after idle_ms << 0, 1, 2, 3, 3 and so on. */
 #define POSTPONED_MAX 3
 
 /* A wish for a ring ends after so many times idle_ms if it is not repeated. */
-#define WISH 4
+#define WISH_PERIODS 4
 
 static void evict_look(struct work_struct *work);
 static DECLARE_DELAYED_WORK(look, evict_look);
@@ -47,7 +47,7 @@ static bool link_wants(const struct xway_tcp_link *tl)
 {
 	return atomic_read(&tl->rings_wanted) > 0 &&
 	       time_before(jiffies, READ_ONCE(tl->rings_wanted_at) +
-				    WISH * idle());
+				    WISH_PERIODS * idle());
 }
 
 /* Has the connection a channel that has carried nothing for @time jiffies? */
@@ -74,7 +74,7 @@ static bool conn_idle(struct xway_conn *conn, unsigned long time)
  * @press. The walk's RCU section is left and entered again. Return: true if it
  * parks now.
  */
-static bool conn_give(struct xway_conn *conn, bool press)
+static bool conn_evict(struct xway_conn *conn, bool press)
 	__must_hold(RCU)
 {
 	struct xway_link *link = conn->chan.link;
@@ -85,12 +85,12 @@ static bool conn_give(struct xway_conn *conn, bool press)
 	ret = xway_conn_park(conn, XWAY_R_IDLE);
 	if (ret && press) {
 		mutex_lock(&link->lock);
-		xway_reclaim_press(link);
+		xway_reclaim_now(link);
 		mutex_unlock(&link->lock);
 	} else if (ret) {
 		atomic_dec_if_positive(&conn->tl->rings_wanted);
 	}
-	xway_conn_walk(conn);
+	xway_conn_continue(conn);
 	return ret;
 }
 
@@ -109,7 +109,7 @@ static void evict_look(struct work_struct *work)
 			continue;
 		again = true;
 		if (conn_idle(conn, idle()))
-			conn_give(conn, false);
+			conn_evict(conn, false);
 	}
 	rcu_read_unlock();
 	if (again)
@@ -135,14 +135,14 @@ long xway_evict_reclaim(long *wanted)
 		long pages = READ_ONCE(conn->chan.ring_pages);
 
 		if (test_bit(XWAY_F_FALLBACK, &conn->flags) ||
-		    !conn_idle(conn, LONG))
+		    !conn_idle(conn, IDLE_LONG))
 			continue;
 		/* Unread bytes would be spilled: nothing is gained. */
 		if (!xway_rx_empty(conn) || !xway_tx_empty(conn))
 			continue;
 		if (*wanted <= 0)
 			left += pages;
-		else if (conn_give(conn, true))
+		else if (conn_evict(conn, true))
 			*wanted -= pages;
 	}
 	rcu_read_unlock();
@@ -179,7 +179,7 @@ bool xway_evict_too_early(const struct xway_conn *conn)
 }
 
 /**
- * xway_evict_renew() - a fresh connection replaces one that has parked
+ * xway_evict_replace() - a fresh connection replaces one that has parked
  * @fresh: the fresh one
  * @conn: the parked one
  *
@@ -188,7 +188,7 @@ bool xway_evict_too_early(const struct xway_conn *conn)
  *
  * Context: any.
  */
-void xway_evict_renew(struct xway_conn *fresh, const struct xway_conn *conn)
+void xway_evict_replace(struct xway_conn *fresh, const struct xway_conn *conn)
 {
 	xway_evict_begin(fresh);
 	if (conn->reason == XWAY_R_LIMIT)

@@ -8,7 +8,7 @@ struct xway_conn;
 struct xway_tcp_link;
 
 void xway_evict_begin(struct xway_conn *conn);
-void xway_evict_renew(struct xway_conn *fresh, const struct xway_conn *conn);
+void xway_evict_replace(struct xway_conn *fresh, const struct xway_conn *conn);
 bool xway_evict_too_early(const struct xway_conn *conn);
 void xway_evict_wish(struct xway_tcp_link *tl);
 void xway_evict_postpone(struct xway_conn *conn, bool here);

@@ -53,7 +53,7 @@ static int half_make(struct xway_conn *conn, u32 most)
 	kfree(conn->tx.pages);	/* left by a channel that was declined */
 	conn->tx.pages = NULL;
 	for (pages = min(xway_ringsize_next(link), most); pages > least; pages /= 2)
-		if (xway_link_roomy(link, pages, xway_ringsize_keep(pages)) &&
+		if (xway_link_has_room(link, pages, xway_ringsize_keep(pages)) &&
 		    !half_try(conn, pages))
 			break;
 	if (pages <= least) {
@@ -131,14 +131,14 @@ void xway_words_flag(struct xway_conn *conn, u32 flag)
 	WRITE_ONCE(xway_own(conn)->flags, was | flag);
 	spin_unlock_bh(&conn->lock);
 	/* The flags before what is looked at next:
-	 * - by xway_chan_bell() below, whether the last post was taken: pairs with
+	 * - by xway_chan_post() below, whether the last post was taken: pairs with
 	 *   doorbell_run() at the peer;
 	 * - by rx_leave(), the peer's prod: pairs with xway_tx_publish() there;
 	 * - by conn_do_fallback(), the peer's gen: pairs with xway_tx_to_ring() there.
 	 */
 	virt_mb();
 	if (!(was & flag))
-		xway_chan_bell(&conn->chan);
+		xway_chan_post(&conn->chan);
 }
 
 /*
@@ -174,7 +174,7 @@ static bool begin(struct xway_conn *conn)
 	spin_unlock_bh(&conn->lock);
 	WRITE_ONCE(conn->state, XWAY_CONN_OPENING);
 	/* Pairs with the atomic bit operations of xway_conn_fallback(),
-	 * xway_conn_park() and xway_conn_closed()
+	 * xway_conn_park() and xway_conn_detached()
 	 */
 	smp_mb();
 	if (!(READ_ONCE(conn->flags) & (BIT(XWAY_F_FALLBACK) | BIT(XWAY_F_DETACHED) |
@@ -186,7 +186,7 @@ static bool begin(struct xway_conn *conn)
 }
 
 /* There is no channel, or not now. A fallback that has waited for it goes on. */
-static void give_up(struct xway_conn *conn, int err)
+static void half_failed(struct xway_conn *conn, int err)
 {
 	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
 	if (err == -ENOSPC)
@@ -212,7 +212,7 @@ void xway_handshake_open(struct xway_conn *conn)
 	} else if (begin(conn)) {
 		err = half_make(conn, XWAY_RING_PAGES_MAX);
 		if (err) {
-			give_up(conn, err);
+			half_failed(conn, err);
 		} else {
 			describe(conn, &msg);
 			xway_ctl_send(&xway_sockets, link, &msg.ctl);
@@ -232,7 +232,7 @@ static void ctl_reply(struct xway_link *link, u32 type, u32 chan, u32 arg)
 }
 
 /* Is the channel ending in a way that lets another one follow? */
-static bool resting(struct xway_conn *conn)
+static bool another_may_follow(struct xway_conn *conn)
 {
 	const struct xway_words *peer;
 	bool ret;
@@ -267,7 +267,7 @@ static void ctl_open(struct xway_link *link, const union xway_sock_ctl *msg)
 		goto decline;
 	/* One channel at a time */
 	if (test_bit(XWAY_F_ASKED, &conn->flags)) {
-		why = resting(conn) ? XWAY_DECLINE_LATER : XWAY_DECLINE_OFF;
+		why = another_may_follow(conn) ? XWAY_DECLINE_LATER : XWAY_DECLINE_OFF;
 		goto put;
 	}
 	why = XWAY_DECLINE_LATER;
@@ -286,7 +286,7 @@ static void ctl_open(struct xway_link *link, const union xway_sock_ctl *msg)
 			half_free(conn);
 	}
 	if (err) {
-		give_up(conn, err);
+		half_failed(conn, err);
 		why = err == -ENOSPC ? XWAY_DECLINE_LATER : XWAY_DECLINE_MEMORY;
 		goto put;
 	}
@@ -348,7 +348,7 @@ static void ctl_accept(struct xway_conn *conn, const union xway_sock_ctl *msg)
 	WRITE_ONCE(conn->state, XWAY_CONN_OPEN);
 	if (err) {
 		/* Nothing is mapped, but CLOSE needs the peer's number. */
-		xway_chan_answered(&conn->chan, &msg->ctl);
+		xway_chan_set_peer_id(&conn->chan, &msg->ctl);
 		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
 		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
 		if (err == -ENOSPC)
@@ -504,7 +504,7 @@ void xway_handshake_close(struct xway_conn *conn)
 		/* Not on xway_conn_wq: helpers there may wait for a socket's
 		 * user.
 		 */
-		if (!queue_rcu_work(xway_link_wq, &conn->free_work))
+		if (!queue_rcu_work(xway_core_wq, &conn->free_work))
 			xway_conn_put(conn);
 		WRITE_ONCE(conn->state, XWAY_CONN_TCP);
 	}

@@ -75,7 +75,7 @@ static bool keepalive_look(struct xway_conn *conn)
 	ret = keepalive_ack(conn);
 	if (ret)
 		conn->keepalive_bytes = bytes;
-	xway_conn_walk(conn);
+	xway_conn_continue(conn);
 	return ret;
 }
 

@@ -122,14 +122,14 @@ struct proto *xway_proto_of(const struct sock *sk)
 }
 
 /**
- * xway_proto_take_ops() - put our struct proto_ops in the place of TCP's
+ * xway_proto_set_ops() - put our struct proto_ops in the place of TCP's
  * @sk: a socket with a struct socket, locked
  *
  * Does nothing if sock->ops is another table than the one we copied.
  *
  * Context: any.
  */
-void xway_proto_take_ops(struct sock *sk)
+void xway_proto_set_ops(struct sock *sk)
 {
 	int f = family_of(sk);
 	struct socket *sock = sk->sk_socket;
@@ -139,12 +139,12 @@ void xway_proto_take_ops(struct sock *sk)
 }
 
 /**
- * xway_proto_give_ops() - put TCP's struct proto_ops back
+ * xway_proto_restore_ops() - put TCP's struct proto_ops back
  * @sk: a socket with a struct socket, locked
  *
  * Context: any.
  */
-void xway_proto_give_ops(struct sock *sk)
+void xway_proto_restore_ops(struct sock *sk)
 {
 	int f = family_of(sk);
 	struct socket *sock = sk->sk_socket;
@@ -167,7 +167,7 @@ static void xway_release_cb(struct sock *sk)
 	struct xway_conn *conn;
 
 	if (sk->sk_socket)
-		xway_proto_take_ops(sk);
+		xway_proto_set_ops(sk);
 	rcu_read_lock();
 	conn = xway_attached_rcu(sk);
 	if (conn) {

@@ -11,7 +11,7 @@ int xway_proto_init(void);
 void xway_proto_exit(void);
 bool xway_proto_is_base(const struct proto *prot);
 struct proto *xway_proto_of(const struct sock *sk);
-void xway_proto_take_ops(struct sock *sk);
-void xway_proto_give_ops(struct sock *sk);
+void xway_proto_set_ops(struct sock *sk);
+void xway_proto_restore_ops(struct sock *sk);
 
 #endif /* _XWAY_PROTO_H */

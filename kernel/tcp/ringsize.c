@@ -34,7 +34,7 @@ module_param(ring_kib_min, uint, 0444);
 MODULE_PARM_DESC(ring_kib_min, "size of a ring in KiB when there are many, or pages are scarce");
 
 /* Connections that get more than the smallest ring */
-#define MANY 512
+#define RINGS_MANY 512
 
 /*
  * Jiffies of a period. A sender that has filled its ring counts as full in that
@@ -47,9 +47,9 @@ MODULE_PARM_DESC(ring_kib_min, "size of a ring in KiB when there are many, or pa
  * LARGER times as large, because TCP carries the bytes until that is there.
  * SETTLE doubles each time, up to DOUBLINGS times.
  */
-#define SETTLE (10 * HZ)
-#define LARGER 4
-#define DOUBLINGS 5
+#define GROW_AFTER (10 * HZ)
+#define GROW_FACTOR 4
+#define GROW_AFTER_DOUBLINGS 5
 
 /**
  * xway_ringsize_min() - pages of the smallest ring
@@ -75,14 +75,14 @@ static u32 size_of(u32 pages, u32 least)
 /* Pages of each ring if MANY rings share two thirds of an arena */
 static u32 share_of_many(void)
 {
-	return size_of(xway_link_pages_max() * 2 / 3 / MANY, xway_ringsize_min());
+	return size_of(xway_link_pages_max() * 2 / 3 / RINGS_MANY, xway_ringsize_min());
 }
 
 /* Pages of each ring if there are @n; a power of two */
 static u32 share(u32 n)
 {
 	return size_of(xway_link_pages_max() / 12 / max(n, 1u),
-		       n <= MANY ? share_of_many() : xway_ringsize_min());
+		       n <= RINGS_MANY ? share_of_many() : xway_ringsize_min());
 }
 
 /**
@@ -96,7 +96,7 @@ u32 xway_ringsize_next(const struct xway_link *link)
 {
 	lockdep_assert_held(&link->lock);
 	return min(share(link->n_chans + 1),
-		   xway_reclaim_pressed(link) ? share_of_many() : U32_MAX);
+		   xway_reclaim_urgent(link) ? share_of_many() : U32_MAX);
 }
 
 /**
@@ -174,7 +174,7 @@ void xway_ringsize_full(struct xway_conn *conn)
  */
 void xway_ringsize_settle(struct xway_conn *conn)
 {
-	WRITE_ONCE(conn->grow_at, jiffies + (SETTLE << conn->grown) / 2);
+	WRITE_ONCE(conn->grow_at, jiffies + (GROW_AFTER << conn->grown) / 2);
 }
 
 /**
@@ -202,25 +202,25 @@ bool xway_ringsize_grows(struct xway_conn *conn)
 	xway_ringsize_settle(conn);
 	pages = share(link->n_chans);
 	conn->grows = conn->state == XWAY_CONN_OPEN &&
-		      link->state == XWAY_LINK_UP && !xway_reclaim_pressed(link) &&
-		      pages >= LARGER * conn->chan.ring_pages &&
+		      link->state == XWAY_LINK_UP && !xway_reclaim_urgent(link) &&
+		      pages >= GROW_FACTOR * conn->chan.ring_pages &&
 		      xway_rx_empty(conn) &&	/* or bytes are to be read first */
-		      xway_link_roomy(link, pages, xway_ringsize_keep(pages));
+		      xway_link_has_room(link, pages, xway_ringsize_keep(pages));
 	mutex_unlock(&link->lock);
 	return had && conn->grows;
 }
 
 /**
- * xway_ringsize_renew() - a fresh connection replaces one that has parked
+ * xway_ringsize_replace() - a fresh connection replaces one that has parked
  * @fresh: the fresh one
  * @conn: the parked one
  *
  * Context: any.
  */
-void xway_ringsize_renew(struct xway_conn *fresh, const struct xway_conn *conn)
+void xway_ringsize_replace(struct xway_conn *fresh, const struct xway_conn *conn)
 {
 	fresh->grown = min(conn->grown + (conn->reason == XWAY_R_GROW),
-			   DOUBLINGS);
+			   GROW_AFTER_DOUBLINGS);
 }
 
 static bool kib_ok(const char *name, unsigned int kib)

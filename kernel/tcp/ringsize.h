@@ -14,7 +14,7 @@ u32 xway_ringsize_window(const struct xway_conn *conn);
 void xway_ringsize_full(struct xway_conn *conn);
 void xway_ringsize_settle(struct xway_conn *conn);
 bool xway_ringsize_grows(struct xway_conn *conn);
-void xway_ringsize_renew(struct xway_conn *fresh, const struct xway_conn *conn);
+void xway_ringsize_replace(struct xway_conn *fresh, const struct xway_conn *conn);
 int xway_ringsize_init(void);
 
 #endif /* _XWAY_RINGSIZE_H */

@@ -159,7 +159,7 @@ static void rx_publish(struct xway_conn *conn, u32 old)
 	peer = rcu_dereference(conn->chan.peer);
 	if (peer && xway_ring_publish(&xway_own(conn)->cons, conn->rx.cons, old,
 				      &peer->want_room))
-		xway_chan_bell(&conn->chan);
+		xway_chan_post(&conn->chan);
 	rcu_read_unlock();
 }
 

@@ -540,7 +540,7 @@ static bool arena_parts(void)
 	/* Of 113 the chunk had some more. */
 	n[1] = xway_arena_withdraw(link[A], 40, &first);
 	n[2] = xway_arena_withdraw(link[A], 1, &first);
-	xway_arena_withdrawn(link[A]);
+	xway_arena_revoke_withdrawn(link[A]);
 	n[3] = xway_arena_withdraw(link[A], 40, &first);
 	mutex_unlock(&link[A]->lock);
 	EXPECT(n[0] == a->pages - 113 && n[1] == 0 && n[2] == 0);
@@ -552,7 +552,7 @@ static bool arena_parts(void)
 	EXPECT(!alloc(link[A], 60, &other) && other == nr);
 	EXPECT(!alloc(link[A], 30, &other) && other == first);
 	mutex_lock(&link[A]->lock);
-	xway_arena_withdrawn(link[A]);
+	xway_arena_revoke_withdrawn(link[A]);
 	mutex_unlock(&link[A]->lock);
 	EXPECT(!alloc(link[A], 2, &other) && other == first + 30);
 	EXPECT(a->in_use == 102 && a->shared == fake.shared - 1);
@@ -574,7 +574,7 @@ static bool arena_parts_held(void)
 	mutex_lock(&link[A]->lock);
 	xway_arena_free(link[A], nr + all - 503, 500);
 	n = xway_arena_withdraw(link[A], 512, &first);
-	xway_arena_withdrawn(link[A]);
+	xway_arena_revoke_withdrawn(link[A]);
 	mutex_unlock(&link[A]->lock);
 	EXPECT(n == 500 && xway_arena_unrevoked() == 500 && !a->n_withdrawn);
 	EXPECT(alloc(link[A], 1, &nr) == -ENOSPC && a->shared == all - 500);
@@ -850,7 +850,7 @@ static bool rings_limit_asking(void)
 	EXPECT(conn[P]->own->flags == (XWAY_WORDS_FALLBACK | XWAY_WORDS_PARK));
 	EXPECT(conn[P]->reason == XWAY_R_LIMIT);
 	/* And it asks as seldom as any. */
-	xway_evict_renew(conn[A], conn[P]);
+	xway_evict_replace(conn[A], conn[P]);
 	EXPECT(time_after(conn[A]->ask_at, jiffies + 7 * HZ));
 	xway_conn_queue(conn[A]);
 	flush_workqueue(xway_conn_wq);
@@ -965,7 +965,7 @@ static bool ctl_lies(void)
 
 static void trim(struct xway_link *l)
 {
-	mod_delayed_work(xway_link_wq, &l->reclaim, 0);
+	mod_delayed_work(xway_core_wq, &l->reclaim, 0);
 	/* Not flush_delayed_work(): it would have the next run come now. */
 	flush_work(&l->reclaim.work);
 }
@@ -981,7 +981,7 @@ static bool trim_pressed(void)
 	mutex_lock(&link[A]->lock);
 	xway_arena_free(link[A], nr, 600);
 	could = xway_reclaim_could(link[A]);
-	xway_reclaim_press(link[A]);
+	xway_reclaim_now(link[A]);
 	again = xway_reclaim_could(link[A]);
 	mutex_unlock(&link[A]->lock);
 	flush_work(&link[A]->reclaim.work);
@@ -1086,8 +1086,8 @@ static bool bell_accounts(u32 at)
 	u64 sent = xway_counted(XWAY_N_DOORBELL_POSTS);
 	u64 saved = xway_counted(XWAY_N_DOORBELL_POSTS_SAVED);
 	struct xway_header *own = link[A]->arena.hdr;
-	u32 before = own->bell_overflow, unposted = at - XWAY_BELLS - 1, i;
-	u32 last = unposted, lost = unposted, end = at + XWAY_BELLS;
+	u32 before = own->bell_overflow, unposted = at - XWAY_DOORBELL_SLOTS - 1, i;
+	u32 last = unposted, lost = unposted, end = at + XWAY_DOORBELL_SLOTS;
 
 	begin_bells(at);
 	bell(1000, &last);
@@ -1098,7 +1098,7 @@ static bool bell_accounts(u32 at)
 	EXPECT(fake.notified == 1 && own->bell_prod == at + 1);
 	EXPECT(xway_counted(XWAY_N_DOORBELL_POSTS_SAVED) == saved + 1);
 	/* Another is posted, without a second event. */
-	for (i = 1; i < XWAY_BELLS; i++) {
+	for (i = 1; i < XWAY_DOORBELL_SLOTS; i++) {
 		last = unposted;
 		bell(1000 + i, &last);
 	}
@@ -1109,7 +1109,7 @@ static bool bell_accounts(u32 at)
 	EXPECT(own->bell_overflow == before + 1 && lost == unposted);
 	bell(conn[P]->id, &lost);
 	EXPECT(fake.notified == 3 && own->bell_overflow == before + 2);
-	EXPECT(xway_counted(XWAY_N_DOORBELL_POSTS) == sent + XWAY_BELLS + 2);
+	EXPECT(xway_counted(XWAY_N_DOORBELL_POSTS) == sent + XWAY_DOORBELL_SLOTS + 2);
 
 	/* The channel whose post found no slot is looked at nevertheless. */
 	start_at(0, 1);
@@ -1163,7 +1163,7 @@ static bool ctl_both_full(void)
 	mutex_unlock(&link[A]->lock);
 	EXPECT(link[A]->ctl_queued == 1);
 
-	queue_work(xway_link_wq, &link[P]->work);
+	queue_work(xway_core_wq, &link[P]->work);
 	flush_work(&link[P]->work);
 	/* A declining answer to each */
 	EXPECT(link[P]->ctl_cons == XWAY_CTLS && !link[P]->broken);
@@ -1183,9 +1183,9 @@ static bool bell_lies(void)
 	u64 before = xway_counted(XWAY_N_VIOLATIONS);
 	u32 at = link[P]->bell_cons;
 
-	link[A]->arena.hdr->bell_prod = at + XWAY_BELLS + 1;
+	link[A]->arena.hdr->bell_prod = at + XWAY_DOORBELL_SLOTS + 1;
 	look();
-	flush_workqueue(xway_link_wq);
+	flush_workqueue(xway_core_wq);
 	EXPECT(link[P]->broken && fake.lost == 1);
 	EXPECT(xway_counted(XWAY_N_VIOLATIONS) == before + 1);
 	EXPECT(link[P]->bell_cons == at);
@@ -1668,7 +1668,7 @@ static bool test(bool (*run)(void), enum level level)
 		}
 	flush_workqueue(xway_conn_wq);
 	rcu_barrier();	/* what that queued for after a grace period */
-	flush_workqueue(xway_link_wq);
+	flush_workqueue(xway_core_wq);
 	let_go();
 	xway_arena_flush();
 	ok = nothing_left(pages) && ok;

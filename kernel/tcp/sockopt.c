@@ -34,7 +34,7 @@ static enum xway_reason opt_refusal(int level, int optname)
  * signal ends the wait, because TCP's own calls do not fail for a signal.
  * Return: if the socket is still attached, its connection with a reference.
  */
-static struct xway_conn *give_back(const struct sock *sk, enum xway_reason why)
+static struct xway_conn *fallback_and_wait(const struct sock *sk, enum xway_reason why)
 {
 	/* another one each time, if a fresh one has replaced it */
 	struct xway_conn *conn = xway_attached(sk);
@@ -58,7 +58,7 @@ static struct xway_conn *give_back(const struct sock *sk, enum xway_reason why)
  * on the connection keeps the module meanwhile. A call without a connection is
  * a stray, for which unloading waits.
  */
-static struct xway_conn *enter(const struct sock *sk)
+static struct xway_conn *call_enter(const struct sock *sk)
 {
 	struct xway_conn *conn = xway_attached(sk);
 
@@ -67,7 +67,7 @@ static struct xway_conn *enter(const struct sock *sk)
 	return conn;
 }
 
-static void leave(struct xway_conn *conn)
+static void call_leave(struct xway_conn *conn)
 {
 	if (conn)
 		xway_conn_put(conn);
@@ -79,7 +79,7 @@ static void leave(struct xway_conn *conn)
  * Return: the connection of the socket, with a reference and with its rx.lock
  * held, or NULL. While that is held, no byte moves from the ring to TCP.
  */
-static struct xway_conn *hold_rx(const struct sock *sk)
+static struct xway_conn *lock_rx(const struct sock *sk)
 {
 	struct xway_conn *conn = xway_attached(sk), *fresh;
 
@@ -98,7 +98,7 @@ static struct xway_conn *hold_rx(const struct sock *sk)
 	return conn;
 }
 
-static void release_rx(struct xway_conn *conn)
+static void unlock_rx(struct xway_conn *conn)
 {
 	mutex_unlock(&conn->rx.lock);
 	xway_conn_put(conn);
@@ -122,11 +122,11 @@ int xway_setsockopt(struct sock *sk, int level, int optname, sockptr_t optval,
 		    unsigned int optlen)
 {
 	enum xway_reason why = opt_refusal(level, optname);
-	struct xway_conn *entered = enter(sk), *conn = NULL;
+	struct xway_conn *entered = call_enter(sk), *conn = NULL;
 	int ret;
 
 	if (why != XWAY_R_NONE)
-		conn = give_back(sk, why);
+		conn = fallback_and_wait(sk, why);
 	if (conn)
 		xway_conn_put(conn);
 	ret = xway_base_of(sk)->setsockopt(sk, level, optname, optval, optlen);
@@ -141,7 +141,7 @@ int xway_setsockopt(struct sock *sk, int level, int optname, sockptr_t optval,
 			conn->tx.until = conn->tx.prod;
 		release_sock(sk);
 	}
-	leave(entered);
+	call_leave(entered);
 	return ret;
 }
 
@@ -244,7 +244,7 @@ static int do_getsockopt(struct sock *sk, int level, int optname,
 		return info_get(sk, optval, optlen);
 	/* It would read TCP's bytes before the ring's. */
 	if (level == SOL_TCP && optname == TCP_ZEROCOPY_RECEIVE) {
-		conn = give_back(sk, XWAY_R_ZEROCOPY);
+		conn = fallback_and_wait(sk, XWAY_R_ZEROCOPY);
 		if (conn)
 			ret = zerocopy_none(conn, sk, optval, optlen);
 	}
@@ -275,10 +275,10 @@ static int do_getsockopt(struct sock *sk, int level, int optname,
 int xway_getsockopt(struct sock *sk, int level, int optname,
 		    char __user *optval, int __user *optlen)
 {
-	struct xway_conn *entered = enter(sk);
+	struct xway_conn *entered = call_enter(sk);
 	int ret = do_getsockopt(sk, level, optname, optval, optlen);
 
-	leave(entered);
+	call_leave(entered);
 	return ret;
 }
 
@@ -333,7 +333,7 @@ int xway_ioctl(struct sock *sk, int cmd, xway_ioctl_arg_t arg)
 	if (cmd == SIOCOUTQ || cmd == SIOCOUTQNSD)
 		backlog = sock_backlog(sk);
 	if (cmd == SIOCINQ || cmd == SIOCATMARK)
-		conn = hold_rx(sk);
+		conn = lock_rx(sk);
 	if (conn && cmd == SIOCINQ) {
 		u32 n = sock_inq(conn, sk);
 
@@ -345,7 +345,7 @@ int xway_ioctl(struct sock *sk, int cmd, xway_ioctl_arg_t arg)
 	/* Before TCP is asked: bytes move from the ring to TCP, never back. */
 	if (conn) {
 		ring = ring_inq(conn);
-		release_rx(conn);
+		unlock_rx(conn);
 	}
 	xway_stray_enter();
 	ret = xway_base_of(sk)->ioctl(sk, cmd, arg);
@@ -368,13 +368,13 @@ int xway_ioctl(struct sock *sk, int cmd, xway_ioctl_arg_t arg)
  */
 int xway_peek_len(struct socket *sock)
 {
-	struct xway_conn *conn = hold_rx(sock->sk);
+	struct xway_conn *conn = lock_rx(sock->sk);
 	int n;
 
 	if (!conn)
 		return xway_base_ops(sock->sk)->peek_len(sock);
 	n = sock_inq(conn, sock->sk);
-	release_rx(conn);
+	unlock_rx(conn);
 	return n;
 }
 
@@ -443,7 +443,7 @@ int xway_set_rcvlowat(struct sock *sk, int val)
  */
 int xway_set_peek_off(struct sock *sk, int val)
 {
-	struct xway_conn *conn = val >= 0 ? give_back(sk, XWAY_R_OPTION) : NULL;
+	struct xway_conn *conn = val >= 0 ? fallback_and_wait(sk, XWAY_R_OPTION) : NULL;
 
 	if (conn)
 		xway_conn_put(conn);

@@ -36,7 +36,7 @@ enum xway_counter {
 #define XWAY_REASONS(x)							\
 	x(NONE, "")							\
 	x(OFF, "off")			/* xway off */			\
-	x(PEER, "peer-returned")	/* the peer fell back */	\
+	x(PEER, "peer-fell-back")	/* the peer fell back */	\
 	x(LINK, "link-down")		/* no link, or it ended */	\
 	x(GONE, "peer-gone")		/* the peer domain ended */	\
 	x(UNKNOWN, "peer-declined")	/* not attached there */	\

@@ -132,7 +132,7 @@ void xway_tx_to_tcp(struct xway_conn *conn, struct sock *sk)
 		 * with doorbell_run() at the peer.
 		 */
 		virt_mb();
-		xway_chan_bell(&conn->chan);
+		xway_chan_post(&conn->chan);
 	} else {
 		/* The channel has ended: there is nobody to tell. */
 		xway_tx_discard(conn);
@@ -364,9 +364,9 @@ bool xway_tx_writeable(struct xway_conn *conn, const struct sock *sk)
 	/* A sender that waits has set SOCK_NOSPACE before: pairs with
 	 * conn_limit(), which clears the bit and then looks for one.
 	 */
-	if (!test_bit(XWAY_F_LIMITED, &conn->flags) &&
-	    !test_and_set_bit(XWAY_F_LIMITED, &conn->flags))
-		xway_conn_limit(conn, sk);
+	if (!test_bit(XWAY_F_WAITING, &conn->flags) &&
+	    !test_and_set_bit(XWAY_F_WAITING, &conn->flags))
+		xway_conn_waits(conn, sk);
 	return false;
 }
 

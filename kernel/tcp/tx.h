@@ -127,7 +127,7 @@ static inline bool xway_tx_publish(struct xway_conn *conn, struct msghdr *msg,
 		 */
 		if (READ_ONCE(peer->cons) == old)
 			WRITE_ONCE(tx->empty_at, jiffies);
-		xway_chan_bell(&conn->chan);
+		xway_chan_post(&conn->chan);
 	}
 	tx->ring_bytes += len;
 	return true;

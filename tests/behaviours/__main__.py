@@ -38,7 +38,7 @@ def counters() -> dict[str, int]:
 
 
 # Not reasons of their own: they come with another end's, or with a connection's end.
-COMPANIONS = {"reason:peer-returned", "reason:idle"}
+COMPANIONS = {"reason:peer-fell-back", "reason:idle"}
 
 
 def way_of(before: dict[str, int], after: dict[str, int]) -> str:

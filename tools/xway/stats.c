@@ -5,7 +5,7 @@
 #include "model.h"
 #include "out.h"
 
-/* Counters' names of the version before, which JSON keeps for this one */
+/* Names of the version before, which JSON keeps for this one */
 static void add_old_names(json_t *counters)
 {
 	static const char *const names[][2] = {

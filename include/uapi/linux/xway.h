@@ -81,7 +81,7 @@
  *     XWAY_A_REMOTE_PORT	u16, host order
  *     XWAY_A_STATE		string: "tcp" (no channel asked for yet),
  *				"opening", "open", "fallback", "spilled",
- *				"draining" (closed here; the peer still reads)
+ *				"closing" (closed here; the peer still reads)
  *     XWAY_A_TX		string: "tcp" or "ring"
  *     XWAY_A_RX		string: "tcp", "ring" or "spill"
  *     XWAY_A_REASON		string, why the connection is not, or no longer, on
