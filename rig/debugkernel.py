@@ -19,8 +19,8 @@ from rig.packages import KERNEL_SOURCE
 from rig.paths import cache, making
 from rig.progress import Step
 
-TOOLS = ("bc", "bison", "flex", "gcc", compiler.GCC, "kmod", "libc6-dev", "libelf-dev", "make")
-TOOLS += ("patch", "xz-utils")
+TOOLS = ["bc", "bison", "flex", "gcc", compiler.GCC, "kmod", "libc6-dev", "libelf-dev", "make", "patch"]
+TOOLS += ["xz-utils"]
 HERE = Path(__file__).resolve().parent / "debug"
 COMMON = HERE / "common.config"
 

@@ -1,6 +1,7 @@
 """Other people's tests, out of Debian's source packages."""
 
 import hashlib
+import os
 import re
 import subprocess
 from collections.abc import Sequence
@@ -80,7 +81,8 @@ def go_tests(package: str) -> Path:
         folder = top / "src" / package
         folder.mkdir(parents=True, exist_ok=True)
         go = Path("/usr/lib") / source.parent.name / "bin/go"
-        subprocess.run([go, "test", "-c", "-o", folder / "tests", package], check=True)
+        env = {**os.environ, "CC": " ".join(compiler.command())}
+        subprocess.run([go, "test", "-c", "-o", folder / "tests", package], check=True, env=env)
         subprocess.run(["cp", "-rL", *(source / package).glob("*.go"), folder], check=True)
         subprocess.run(["cp", "-rL", source / package / "testdata", folder], check=True)
         subprocess.run(["cp", "-rL", source / "testdata", top / "src"], check=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from rig import compiler
 from tests import traffic
 from tests.programs.way import MIB, Way
 
@@ -236,9 +237,12 @@ path = "t.rs"
 
 def test_rust_tokio(way: Way) -> None:
     """With the crates that Debian ships."""
+    linker, *words = compiler.command()
+    flags = " ".join([f"-Clinker={linker}", *(f"-Clink-arg={word}" for word in words)])
     program = compiled(
         {"t.rs": RUST, "Cargo.toml": CARGO},
-        "cargo build -q --release --offline --config 'source.crates-io.replace-with=\"debian\"'"
+        f"RUSTFLAGS='{flags}'"
+        " cargo build -q --release --offline --config 'source.crates-io.replace-with=\"debian\"'"
         " --config 'source.debian.directory=\"/usr/share/cargo/registry\"';"
         " cp target/release/t program",
     )
