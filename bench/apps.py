@@ -39,7 +39,7 @@ class App(ABC):
         self.pair = pair
         self.quick = quick
         self.host = pair.server.ip4
-        self.seconds = 1 if quick or pair.slow > 1 else 2
+        self.seconds = 1 if quick or pair.instructions else 2
 
     @abstractmethod
     def start(self, server: Guest, client: Guest) -> None:
@@ -60,7 +60,7 @@ class App(ABC):
     def client(self, words: list[str]) -> str:
         """Run a command of the client and return its output."""
         env = {"LC_ALL": "C", "HOME": "/root"}
-        return self.pair.client.run(words, timeout=60 * self.pair.slow, env=env).stdout
+        return self.pair.client.run(words, timeout=60, env=env).stdout
 
     def copied(self, words: list[str]) -> float:
         """Run a command of the client that copies `mib`; return Mbit/s."""
@@ -292,13 +292,13 @@ class Postgres(App):
             chown -R postgres:postgres {data}
             cd /
             runuser -u postgres -- {programs}/pg_ctl -D {data} -l {data}/log -w -t 120 start >/dev/null""",
-            timeout=120 * self.pair.slow,
+            timeout=120,
         )
 
     def beside(self, words: list[str], stdin: str = "") -> str:
         """Run a command in the server's guest as its user and return its output."""
         words = ["runuser", "-u", "postgres", "--", *words]
-        return self.pair.server.run(words, stdin=stdin, timeout=120 * self.pair.slow, cwd="/").stdout
+        return self.pair.server.run(words, stdin=stdin, timeout=120, cwd="/").stdout
 
 
 class Pgbench(Postgres):
@@ -446,10 +446,10 @@ http {{
     def load(self, clients: int, seconds: int) -> str:
         """Run wrk and see that no answer was wrong."""
         # By the wall clock of an emulated machine a page takes long.
-        seconds *= 1 if self.pair.slow > 1 else 3
+        seconds *= 1 if self.pair.instructions else 3
         words = ["wrk", "-t", "1", "-c", str(clients), "-d", str(seconds), "--timeout", "20"]
         words += ["-s", f"{FOLDER}/users.lua", f"http://{self.pair.client.ip4}:8080"]
-        output = self.pair.machine.dom0.run(words, timeout=60 * self.pair.slow).stdout
+        output = self.pair.machine.dom0.run(words, timeout=60).stdout
         told = json.loads(output.splitlines()[-1])
         if told["wrong"] or not told["bought"]:
             raise RigError(f"{told['wrong']} answers were wrong:\n{output}")
@@ -481,7 +481,7 @@ env[PERSISTENT] = {int(self.persistent)}
         client.write(f"{FOLDER}/php.conf", php)
         client.run(f"php-fpm8.2 -y {FOLDER}/php.conf")
         try:
-            self.load(max(self.loads), 1 if self.pair.slow > 1 else 2)  # each of PHP's processes connects
+            self.load(max(self.loads), 1 if self.pair.instructions else 2)  # each of PHP's processes connects
             found = super().run(client)
         finally:
             client.run(f"kill $(cat {FOLDER}/php.pid); while [ -e {FOLDER}/php.pid ]; do sleep 0.1; done")

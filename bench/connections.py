@@ -14,7 +14,7 @@ ECHO_PORT, SINK_PORT = "7101", "7102"
 
 def _run(pair: Pair, *words: str) -> dict[str, float]:
     """Run xbench in g1 and return what it says."""
-    done = pair.client.run(["xbench", *words], timeout=120 * pair.slow)
+    done = pair.client.run(["xbench", *words], timeout=120)
     line: dict[str, float] = json.loads(done.stdout)
     return line
 
@@ -83,7 +83,7 @@ def untouched(
     for number in range(6):
         path = LOADED if number % 4 in (0, 3) else ABSENT
         command = "xway off; modprobe -r xway" if path == ABSENT else "modprobe xway && xway on"
-        pair.client.run(command, timeout=60 * pair.slow)
+        pair.client.run(command, timeout=60)
         for what in (LOOPBACK, ELSEWHERE):
             for mode in MODES:
                 words = []

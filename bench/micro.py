@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bench.pair import NETFRONT, RING_SHARE, XWAY, Bytes, Pair
 from bench.results import Results, size_text
+from rig import pace
 from rig.errors import RigError
 from rig.guest import Background, Guest
 
@@ -127,11 +128,11 @@ class Micro:
         if path in (NETFRONT, XWAY, ELSEWHERE):
             to = self._pair.machine.dom0 if path == ELSEWHERE else self._pair.server
             place = ["tcp", to.ip4, PORT]
-        client, slow = self._pair.client, self._pair.slow * times
+        client = self._pair.client
         with ThreadPoolExecutor(1) as pool:
-            job = pool.submit(client.run, ["xbench", *place, *words], timeout=300 * slow)
+            job = pool.submit(client.run, ["xbench", *place, *words], timeout=300 * times)
             try:
-                done = job.result(timeout=150 * slow)
+                done = job.result(timeout=pace.limit(150 * times))
             except TimeoutError:  # look at it while it hangs
                 state = self._pair.state()
                 client.run("pkill -x xbench", check=False)
@@ -147,9 +148,7 @@ class Micro:
         server = self._pair.server.start(serve)
         words = [word for test in tests for word in test]
         try:
-            done = self._pair.client.run(
-                ["vchan", "test", self._ids["g2"], place, *words], timeout=120 * self._pair.slow
-            )
+            done = self._pair.client.run(["vchan", "test", self._ids["g2"], place, *words], timeout=120)
         except RigError as error:
             raise RigError(f"{error}\nserver: {server.stderr().strip()}") from error
         finally:

@@ -25,9 +25,9 @@ def each(guests: Sequence[Guest], work: Callable[[Guest], T]) -> list[T]:
         return list(pool.map(work, guests))
 
 
-def go(guests: Sequence[Guest], way: str, slow: float = 1.0) -> None:
+def go(guests: Sequence[Guest], way: str) -> None:
     """Have connections between them that are made from now on go this way."""
-    each(guests, lambda guest: guest.run(["xway", "on" if way == XWAY else "off"], timeout=60 * slow))
+    each(guests, lambda guest: guest.run(["xway", "on" if way == XWAY else "off"], timeout=60))
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Pair:
     def __post_init__(self) -> None:
         self.client = self.machine.guest("g1")
         self.server = self.machine.guest("g2")
-        self.slow = 20.0 if self.machine.config.clock == "instructions" else 1.0
+        self.instructions = self.machine.config.clock == "instructions"
 
     def both(self, work: Callable[[Guest], T]) -> tuple[T, T]:
         """Do something in both guests at once."""
@@ -80,7 +80,7 @@ class Pair:
 
     def go(self, way: str) -> None:
         """Have connections made from now on go this way."""
-        go((self.client, self.server), way, self.slow)
+        go((self.client, self.server), way)
 
     def bytes(self) -> tuple[Bytes, Bytes]:
         """Return what was counted in both guests until now."""
@@ -101,7 +101,7 @@ class Pair:
         found = []
         for guest in (self.client, self.server):
             try:
-                found.append(f"{guest.name}: {guest.run(LOOK, check=False, timeout=20 * self.slow).stdout}")
+                found.append(f"{guest.name}: {guest.run(LOOK, check=False, timeout=20).stdout}")
             except RigError as error:
                 found.append(str(error))
         return "\n".join(found)

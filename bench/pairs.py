@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from bench import programs
 from bench.micro import PORT
 from bench.pair import NETFRONT, RING_SHARE, XWAY, each, go
-from rig import machine
+from rig import machine, pace
 from rig.errors import RigError
 from rig.guest import Guest
 
@@ -53,7 +53,7 @@ def measure(
 
 def _linked(guests: Sequence[Guest]) -> None:
     """Wait until every guest has a link to every other."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + pace.limit(60)
 
     def up(guest: Guest) -> int:
         peers = json.loads(guest.run(["xway", "-j", "peer"]).stdout)
@@ -70,7 +70,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.guests < 2:
         raise RigError(f"{arguments.guests} guests make no pair")
     config = machine.Config(guests=arguments.guests, memory=256, clock=arguments.clock, spare=False)
-    slow = 20.0 if arguments.clock == "instructions" else 1.0
     rig = machine.up(config, "pairs", die_with_us=True)
     wrong = []
     try:
@@ -84,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         found: dict[tuple[str, int], list[float]] = {}
         for number in range(arguments.rounds):
             for way in (NETFRONT, XWAY):
-                go(guests, way, slow)
+                go(guests, way)
                 for pairs in ([every[0]], every):
                     netfront, ring, events = measure(guests, pairs, arguments.seconds)
                     figure = ring if way == XWAY else netfront

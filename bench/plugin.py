@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from bench.pair import Pair
+from rig import pace
 from rig.errors import RigError
 from rig.host import run as run_here
 from rig.paths import BUILD
@@ -170,8 +171,8 @@ def _symbols(pair: Pair) -> Symbols:
         client, server = pair.both(lambda guest: guest.run("cat /proc/kallsyms").stdout)
         if last or client == server:
             break
-        pair.both(lambda guest: guest.run(RELOAD, timeout=60 * pair.slow))
-        pair.both(lambda guest: guest.run(LINKED, timeout=60 * pair.slow))
+        pair.both(lambda guest: guest.run(RELOAD, timeout=60))
+        pair.both(lambda guest: guest.run(LINKED, timeout=60))
     if client != server:
         print("modules are at different places: the server's functions have wrong names", file=sys.stderr)
     return Symbols(client, *pair.both(lambda guest: guest.run("cat /proc/modules").stdout))
@@ -196,7 +197,7 @@ class Profiler:
         self._say("start")
         found = test()
         self._say(f"stop {result}")
-        end = time.monotonic() + 30
+        end = time.monotonic() + pace.limit(30)
         while not done.exists():
             if time.monotonic() > end:
                 raise RigError("the emulator's plugin does not answer")

@@ -137,7 +137,8 @@ def _status() -> int:
             continue
         config = rig.config
         kind = "plain" if config.plain else config.type
-        print(f"{name}: up, {kind}, Linux {config.kernel}, clock {config.clock}, {rig.accel}")
+        what = f"up, {kind}, Linux {config.kernel}, clock {config.clock}, {rig.accel}"
+        print(f"{name}: {what}, limits x {rig.slow:.1f}")
         for domain in rig.domains.values():
             try:
                 domain.run(["true"], connect_wait=2.0, timeout=5.0)

@@ -31,7 +31,7 @@ from typing import Any, ClassVar, NoReturn
 import pytest
 from _pytest.runner import runtestprotocol
 
-from rig import kernellog
+from rig import kernellog, pace
 from rig import machine as rig_machine
 from rig.errors import RigError
 from rig.guest import Guest
@@ -190,6 +190,7 @@ class Pool:
             return rig
         running = self._rigs.get(config.plain)
         if running and running.config == config and running.alive and not running.emulator_failed:
+            pace.use(running.slow)
             return running
         if config in self._failed:
             pytest.fail(f"rig could not be brought up: {self._failed[config]}", pytrace=False)

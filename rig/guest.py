@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from rig import client
+from rig import client, pace
 from rig.client import AgentGone, CommandFailed, CommandTimeout, Result
 from rig.errors import RigError
 
@@ -40,7 +40,7 @@ class Background:
         return self._status
 
     def wait(self, timeout: float = 60.0) -> Result:
-        """Wait until it is over; CommandTimeout (and it runs on) after `timeout` seconds.
+        """Wait until it is over; CommandTimeout (and it runs on) after `timeout` seconds, see Guest.run.
 
         The domain need not answer meanwhile: it may be on the way to another host.
         """
@@ -49,7 +49,7 @@ class Background:
             self.guest.run(waiter, timeout=timeout, connect_wait=max(30.0, timeout))
         except CommandTimeout as error:
             raise CommandTimeout(
-                f"{self.guest.name}: still running after {timeout:g} s: {self.command}",
+                f"{self.guest.name}: still running after {pace.limit(timeout):g} s: {self.command}",
                 Result(self.stdout(), self.stderr(), -1),
             ) from error
         return Result(self.stdout(), self.stderr(), self.poll() or 0)
@@ -103,11 +103,13 @@ class Guest:
     ) -> Result:
         """Run a command: a string by the shell, a list as it is; wait for its end.
 
-        timeout: seconds, None for no limit. With `check`, CommandFailed if the status is not 0.
-        CommandTimeout if it was killed for its time; AgentGone if the domain does not answer.
+        timeout: seconds on an idle machine, see pace; None for no limit. With `check`, CommandFailed if the
+        status is not 0. CommandTimeout if it was killed for its time; AgentGone if the domain does not
+        answer.
         Output that is not UTF-8 gets replacement characters: use get() for files.
         """
         out, err = bytearray(), bytearray()
+        limit = None if timeout is None else pace.limit(timeout)
         try:
             status = client.execute(
                 self.port,
@@ -115,10 +117,10 @@ class Guest:
                 stdin=stdin.encode() if isinstance(stdin, str) else stdin,
                 env=env,
                 cwd=cwd,
-                timeout=timeout,
+                timeout=limit,
                 guest_limit=self._guest_limit,
                 dead=self._dead,
-                connect_wait=connect_wait,
+                connect_wait=pace.limit(connect_wait),
                 on_stdout=out.extend,
                 on_stderr=err.extend,
             )
@@ -128,7 +130,7 @@ class Guest:
         tail = "".join(f"\n{text[-2000:].rstrip()}" for text in (result.stdout, result.stderr) if text)
         if status is None:
             raise CommandTimeout(
-                f"{self.name}: killed after {timeout:g} s: {shown(command)}{tail}",
+                f"{self.name}: killed after {limit:g} s: {shown(command)}{tail}",
                 Result(result.stdout, result.stderr, -1),
             )
         if check and status:
@@ -173,20 +175,21 @@ class Guest:
         if target.is_dir():
             target = target / Path(path).name
         errors = bytearray()
+        limit = pace.limit(timeout)
         partial = target.with_name(target.name + ".rig-new")
         try:
             with open(partial, "wb") as file:
                 status = client.execute(
                     self.port,
                     ["cat", "--", path],
-                    timeout=timeout,
+                    timeout=limit,
                     guest_limit=self._guest_limit,
                     dead=self._dead,
                     on_stdout=file.write,
                     on_stderr=errors.extend,
                 )
             if status != 0:
-                text = errors.decode(errors="replace").strip() or f"not done in {timeout:g} s"
+                text = errors.decode(errors="replace").strip() or f"not done in {limit:g} s"
                 raise RigError(f"{self.name}: cannot get {path}: {text}")
             partial.replace(target)
         except OSError as error:

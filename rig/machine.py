@@ -10,7 +10,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 
-from rig import build, host, image, kernellog, packages, qemu
+from rig import build, host, image, kernellog, pace, packages, qemu
 from rig.client import AgentGone, CommandTimeout
 from rig.errors import EmulatorFault, RigError
 from rig.guest import Guest
@@ -119,6 +119,8 @@ class Machine:
         self._pid = int(str(state["pid"]))
         self._started = int(str(state["started"]))
         self.accel = str(state["accel"])
+        self._state = state
+        pace.use(self.slow)
         ports = state["ports"]
         assert isinstance(ports, list)
         numbers = [1] if config.plain else range(config.guests + 1)
@@ -134,6 +136,27 @@ class Machine:
         }
         self.products: build.Products | None = None
         self._impossible = False  # a guest's kernel had registers that no program gives it
+
+    @property
+    def slow(self) -> float:
+        """How many times as long as usual to wait for it, at most: see pace."""
+        return float(str(self._state.get("slow", 1.0)))
+
+    def measure(self) -> None:
+        """See how fast the first domain works, and have limits follow that from now on."""
+        first = next(iter(self.domains.values()))
+        begin = time.monotonic()
+        first.run(pace.WORK)
+        instructions = self.config.clock == "instructions"
+        self._state["slow"] = pace.slowness(time.monotonic() - begin, instructions)
+        self.write_down()
+        pace.use(self.slow)
+
+    def write_down(self) -> None:
+        """Leave what find() needs."""
+        partial = self.folder / "state.new"
+        partial.write_text(json.dumps(self._state, indent=1))
+        partial.rename(self.folder / "state.json")
 
     @property
     def dom0(self) -> Guest:
@@ -451,10 +474,8 @@ def _up(config: Config, name: str, die_with_us: bool) -> Machine:
                 "ports": ports,
                 "config": asdict(config),
             }
-            partial = folder / "state.new"
-            partial.write_text(json.dumps(state, indent=1))
-            partial.rename(folder / "state.json")
             machine = Machine(name, config, state)
+            machine.write_down()
             _boot(machine)
         if products:
             machine.products = products
@@ -475,10 +496,14 @@ def _up(config: Config, name: str, die_with_us: bool) -> Machine:
 def _boot(machine: Machine) -> None:
     """Wait for the domains, starting the guests on the way."""
     try:
-        if not machine.config.plain:
+        if machine.config.plain:
+            _wait(machine, machine.guest("g1"))
+            machine.measure()
+        else:
             _wait(machine, machine.dom0)
             ready = "while [ ! -e /run/rig-ready ]; do sleep 0.1; done"
             machine.dom0.run(ready, timeout=60)
+            machine.measure()
             for number in range(1, machine.config.guests + 1):
                 machine.create_guest(guest_name(number))
         for guest in machine.guests:
@@ -499,7 +524,8 @@ def _last_words(machine: Machine) -> str:
 
 def _wait(machine: Machine, guest: Guest) -> None:
     """Wait until `guest` runs commands, giving up at once if the emulator dies."""
-    end = time.monotonic() + BOOT_SECONDS
+    patience = pace.limit(BOOT_SECONDS)
+    end = time.monotonic() + patience
     while True:
         if not machine.alive:
             log = (machine.folder / "qemu.log").read_text(errors="replace").strip()
@@ -512,4 +538,4 @@ def _wait(machine: Machine, guest: Guest) -> None:
         except AgentGone as error:
             if time.monotonic() > end:
                 # Nothing but Debian runs so far.
-                raise EmulatorFault(f"{guest.name} is not up after {BOOT_SECONDS:.0f} s") from error
+                raise EmulatorFault(f"{guest.name} is not up after {patience:.0f} s") from error

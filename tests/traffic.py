@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rig import compiler
+from rig import compiler, pace
 from rig.guest import Guest
 
 TOP = Path(__file__).resolve().parent.parent
@@ -81,22 +81,24 @@ def linked(guest: Guest) -> bool:
 
 def until(condition: Callable[[], bool], what: str, seconds: float = 240) -> None:
     """Wait for a condition; fail if it is not met in time."""
-    end = time.monotonic() + seconds
+    limit = pace.limit(seconds)
+    end = time.monotonic() + limit
     while not condition():
-        assert time.monotonic() < end, f"not in {seconds} s: {what}"
+        assert time.monotonic() < end, f"not in {limit:g} s: {what}"
         time.sleep(0.2)
 
 
 def settled(guest: Guest, seconds: float = 360) -> None:
     """Wait until no connection and no channel is left, and no page carries a ring."""
-    end = time.monotonic() + seconds
+    limit = pace.limit(seconds)
+    end = time.monotonic() + limit
     while True:
         state = xway(guest, "show")
         if not (state["connections"] or state["channels"] or state["pages_used"]):
             return
         if time.monotonic() > end:
             seen = guest.run("xway; xway conn; ss -tanoi; xway stats", check=False).stdout
-            raise AssertionError(f"{guest.name}: not settled after {seconds:g} s:\n{seen}")
+            raise AssertionError(f"{guest.name}: not settled after {limit:g} s:\n{seen}")
         time.sleep(0.2)
 
 
@@ -146,7 +148,7 @@ class Ends:
     ) -> None:
         """Run tests/sock/stream.c at both ends and fail if either does."""
         words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
-        words.append(f"--timeout={min(300, int(timeout / 2))}")
+        words.append(f"--timeout={int(pace.limit(min(300, timeout / 2)))}")
         server = self.passive.start(
             f"ulimit -n 65536; exec {STREAM} listen {self.address} {PORT} --mode={passive} {' '.join(words)}"
         )

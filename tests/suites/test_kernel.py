@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from rig import pace
 from tests.sources import kernel_selftest
 from tests.suites.conftest import Outcomes, Suite
 
@@ -56,7 +57,7 @@ def test_zero_copy(suite: Suite) -> None:
             )
             done = suite.guest.run(f"timeout 100 {client}", timeout=120, check=False)
             told[name] = f"status {done.status}: {done.stderr[-300:]}" if done.status else "ok"
-            end = time.monotonic() + 20
+            end = time.monotonic() + pace.limit(20)
             while not re.search("SHA256 is correct|rx=", running.stdout() + running.stderr()):
                 if time.monotonic() > end:
                     told[name] += f", receiver: {running.stdout()[-300:]} {running.stderr()[-300:]}"
