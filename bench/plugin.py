@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from bench.pair import Pair
-from rig import pace
+from rig import pace, qemu
 from rig.errors import RigError
+from rig.host import need_packages
 from rig.host import run as run_here
 from rig.paths import BUILD
 
@@ -64,7 +65,10 @@ Found = TypeVar("Found")
 def build() -> Path:
     """Compile the emulator's plugin and return it."""
     MADE.parent.mkdir(parents=True, exist_ok=True)
-    run_here(["gcc", "-std=gnu11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-o", MADE, SOURCE])
+    need_packages()
+    interface = 3 if qemu.at_least(9, 1) else 1
+    flags = ["-std=gnu11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", f"-DINTERFACE={interface}"]
+    run_here(["gcc", *flags, "-o", MADE, SOURCE])
     return MADE
 
 

@@ -27,7 +27,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What we use of QEMU's qemu-plugin.h, version 1 of its interface, which Debian does not package. */
+/*
+ * What we use of QEMU's qemu-plugin.h, which Debian does not package: version 1 of its interface, which QEMU
+ * has up to 8, or version 3, from 9.1 on.
+ */
+#ifndef INTERFACE
+#define INTERFACE 1
+#endif
 typedef uint64_t qemu_plugin_id_t;
 struct qemu_plugin_tb;
 struct qemu_plugin_insn;
@@ -36,30 +42,51 @@ typedef void (*qemu_plugin_vcpu_tb_trans_cb_t)(qemu_plugin_id_t id, struct qemu_
 enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
 enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_R = 1, QEMU_PLUGIN_MEM_W, QEMU_PLUGIN_MEM_RW };
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, qemu_plugin_vcpu_tb_trans_cb_t cb);
-void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *tb, enum qemu_plugin_op op,
-					      void *ptr, uint64_t imm);
-void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *insn,
-						enum qemu_plugin_op op, void *ptr, uint64_t imm);
-void qemu_plugin_register_vcpu_mem_inline(struct qemu_plugin_insn *insn, enum qemu_plugin_mem_rw rw,
-					  enum qemu_plugin_op op, void *ptr, uint64_t imm);
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t idx);
-const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
+
+#if INTERFACE == 1
+typedef uint64_t *number_t;
+#define PER_CPU(name) name
+const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
+#else
+struct qemu_plugin_scoreboard;
+typedef struct {
+	struct qemu_plugin_scoreboard *score;
+	size_t offset;
+} number_t; /* their qemu_plugin_u64: each CPU has one */
+#define PER_CPU(name) name##_per_vcpu
+struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(size_t element_size);
+uint64_t qemu_plugin_u64_sum(number_t number);
+void qemu_plugin_u64_set(number_t number, unsigned int cpu, uint64_t value);
+int qemu_plugin_num_vcpus(void);
+size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *to, size_t size);
+#endif
+#define on_block PER_CPU(qemu_plugin_register_vcpu_tb_exec_inline)
+#define on_instruction PER_CPU(qemu_plugin_register_vcpu_insn_exec_inline)
+#define on_memory PER_CPU(qemu_plugin_register_vcpu_mem_inline)
+void on_block(struct qemu_plugin_tb *tb, enum qemu_plugin_op op, number_t number, uint64_t add);
+void on_instruction(struct qemu_plugin_insn *insn, enum qemu_plugin_op op, number_t number,
+		    uint64_t add);
+void on_memory(struct qemu_plugin_insn *insn, enum qemu_plugin_mem_rw rw, enum qemu_plugin_op op,
+	       number_t number, uint64_t add);
 
 #define EXPORT __attribute__((visibility("default")))
 #define BUCKETS (1u << 18)
 #define NOT_USERS (1ull << 63) /* addresses of kernels and Xen */
 #define EXTRA_BITS 56
 #define EAX_MAX 0xff /* that is told with a call */
+#define CODE_MAX 15  /* bytes of an instruction */
+#define BLOCK 32768  /* bytes of numbers that are got at once */
 
 struct counter {
 	struct counter *next;
 	uint64_t address;
 	uint64_t extra;
-	uint64_t number;
+	number_t number;
 	char kind;
 };
 
@@ -74,26 +101,76 @@ struct code {
 	unsigned char reg; /* of the ModRM byte */
 };
 
-EXPORT int qemu_plugin_version = 1;
+EXPORT int qemu_plugin_version = INTERFACE;
 
 static struct counter *buckets[BUCKETS];
 static pthread_mutex_t lock =
 	PTHREAD_MUTEX_INITIALIZER; /* the lists; counts are added to without it */
 
-static uint64_t *counter_of(char kind, uint64_t address, uint64_t extra)
+#if INTERFACE == 1
+static number_t new_number(void)
+{
+	number_t number = calloc(1, sizeof(*number));
+
+	if (!number)
+		abort();
+	return number;
+}
+
+static uint64_t take(number_t number)
+{
+	uint64_t was = *number;
+
+	*number = 0;
+	return was;
+}
+
+static const unsigned char *code_of(const struct qemu_plugin_insn *insn, unsigned char *buffer)
+{
+	(void)buffer;
+	return qemu_plugin_insn_data(insn);
+}
+#else
+static number_t new_number(void)
+{
+	static number_t next;
+
+	next.offset += sizeof(uint64_t);
+	if (!next.score || next.offset == BLOCK)
+		next = (number_t){ qemu_plugin_scoreboard_new(BLOCK), 0 };
+	return next;
+}
+
+static uint64_t take(number_t number)
+{
+	uint64_t was = qemu_plugin_u64_sum(number);
+
+	for (int cpu = 0; cpu < qemu_plugin_num_vcpus(); cpu++)
+		qemu_plugin_u64_set(number, cpu, 0);
+	return was;
+}
+
+static const unsigned char *code_of(const struct qemu_plugin_insn *insn, unsigned char *buffer)
+{
+	qemu_plugin_insn_data(insn, buffer, CODE_MAX);
+	return buffer;
+}
+#endif
+
+static number_t counter_of(char kind, uint64_t address, uint64_t extra)
 {
 	uint64_t hash = address ^ address >> 18 ^ (uint64_t)kind << 10;
 	struct counter **head = &buckets[hash % BUCKETS], *c;
 
 	for (c = *head; c; c = c->next)
 		if (c->address == address && c->kind == kind && c->extra == extra)
-			return &c->number;
+			return c->number;
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		abort();
-	*c = (struct counter){ .next = *head, .address = address, .extra = extra, .kind = kind };
+	*c = (struct counter){ *head, address, extra, new_number(), kind };
 	*head = c;
-	return &c->number;
+	return c->number;
 }
 
 static struct code decode(const unsigned char *at, size_t size)
@@ -164,35 +241,31 @@ static void count_instructions(struct qemu_plugin_tb *tb)
 
 	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-		const unsigned char *bytes = qemu_plugin_insn_data(insn);
+		unsigned char buffer[CODE_MAX];
+		const unsigned char *bytes = code_of(insn, buffer);
 		size_t size = qemu_plugin_insn_size(insn);
 		uint64_t at = qemu_plugin_insn_vaddr(insn), to;
 		struct code code = decode(bytes, size);
 		int32_t distance;
 
 		if (locked(&code))
-			qemu_plugin_register_vcpu_insn_exec_inline(insn, add,
-								   counter_of('l', at, 0), 1);
+			on_instruction(insn, add, counter_of('l', at, 0), 1);
 		/* It loads and stores. QEMU 7.2 takes one for the other, if one is asked for. */
 		if (!code.two && (code.op == 0xa4 || code.op == 0xa5))
-			qemu_plugin_register_vcpu_mem_inline(insn, QEMU_PLUGIN_MEM_RW, add,
-							     counter_of('c', at, 0),
-							     code.op & 1 ? code.size : 1);
+			on_memory(insn, QEMU_PLUGIN_MEM_RW, add, counter_of('c', at, 0),
+				  code.op & 1 ? code.size : 1);
 		if (!code.two && (code.op == 0x88 || code.op == 0x89) && code.memory)
-			qemu_plugin_register_vcpu_insn_exec_inline(
-				insn, add, counter_of('m', at, 0),
-				2 * (code.op & 1 ? code.size : 1));
+			on_instruction(insn, add, counter_of('m', at, 0),
+				       2 * (code.op & 1 ? code.size : 1));
 		if (is_hypercall(&code, bytes, size))
-			qemu_plugin_register_vcpu_insn_exec_inline(insn, add,
-								   counter_of('h', at, 0), 1);
+			on_instruction(insn, add, counter_of('h', at, 0), 1);
 		if (size == 5 && bytes[0] == 0xb8)
 			memcpy(&eax, bytes + 1, sizeof(eax));
 		if (size == 5 && bytes[0] == 0xe8 && eax <= EAX_MAX) {
 			memcpy(&distance, bytes + 1, sizeof(distance));
 			to = (at + size + distance) & ((1ull << EXTRA_BITS) - 1);
 			to |= (uint64_t)eax << EXTRA_BITS;
-			qemu_plugin_register_vcpu_insn_exec_inline(insn, add,
-								   counter_of('t', at, to), 1);
+			on_instruction(insn, add, counter_of('t', at, to), 1);
 		}
 	}
 }
@@ -204,10 +277,9 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 
 	(void)id;
 	pthread_mutex_lock(&lock);
-	qemu_plugin_register_vcpu_tb_exec_inline(tb, add, counter_of('i', at, 0),
-						 qemu_plugin_tb_n_insns(tb));
+	on_block(tb, add, counter_of('i', at, 0), qemu_plugin_tb_n_insns(tb));
 	if (at & NOT_USERS) {
-		qemu_plugin_register_vcpu_tb_exec_inline(tb, add, counter_of('e', at, 0), 1);
+		on_block(tb, add, counter_of('e', at, 0), 1);
 		count_instructions(tb);
 	}
 	pthread_mutex_unlock(&lock);
@@ -221,10 +293,11 @@ static void turn(const char *path)
 	pthread_mutex_lock(&lock);
 	for (unsigned int i = 0; i < BUCKETS; i++)
 		for (struct counter *c = buckets[i]; c; c = c->next) {
-			if (out && c->number)
+			uint64_t number = take(c->number);
+
+			if (out && number)
 				fprintf(out, "%c %" PRIx64 " %" PRIx64 " %" PRIx64 "\n", c->kind,
-					c->address, c->number, c->extra);
-			c->number = 0;
+					c->address, number, c->extra);
 		}
 	pthread_mutex_unlock(&lock);
 	if (out)

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -27,6 +28,11 @@ def version() -> str:
     """Return the emulator's version, as in "7.2.22"."""
     words = run([QEMU, "--version"]).split()
     return words[words.index("version") + 1]
+
+
+def at_least(*wanted: int) -> bool:
+    """Tell whether the emulator's version is this or a later one."""
+    return tuple(int(part) for part in re.findall(r"\d+", version())) >= wanted
 
 
 def free_ports(count: int) -> list[int]:
