@@ -43,7 +43,7 @@
  */
 #define STALL HZ
 
-#define CONN_HASH_BITS 11
+#define CONN_HASH_BITS 9
 
 LIST_HEAD(xway_conns);
 DEFINE_SPINLOCK(xway_conns_lock);
@@ -238,11 +238,16 @@ void xway_conn_free(struct xway_conn *conn)
 	call_rcu(&conn->rcu, conn_free_rcu);
 }
 
-/* The peer's OPEN finds this connection now, before one that it will replace. */
+/*
+ * The peer's OPEN finds this connection now, before one that it will replace. OPEN
+ * looks for active ends only.
+ */
 static void conn_enlist(struct xway_conn *conn)
 {
 	spin_lock_bh(&xway_conns_lock);
-	hlist_add_head_rcu(&conn->hash, &hash_table[tuple_hash(&conn->tuple)]);
+	if (conn->active)
+		hlist_add_head_rcu(&conn->hash,
+				   &hash_table[tuple_hash(&conn->tuple)]);
 	conn->established = true;
 	spin_unlock_bh(&xway_conns_lock);
 }
@@ -321,8 +326,7 @@ struct xway_conn *xway_conn_find(struct xway_link *link,
 again:
 	*why = XWAY_DECLINE_UNKNOWN;
 	hlist_for_each_entry_rcu(conn, &hash_table[tuple_hash(t)], hash) {
-		if (!conn->active || conn->chan.link != link ||
-		    !tuple_equal(&conn->tuple, t))
+		if (conn->chan.link != link || !tuple_equal(&conn->tuple, t))
 			continue;
 		if (xway_conn_mac(conn, false) != mac) {
 			*why = XWAY_DECLINE_PROOF;
