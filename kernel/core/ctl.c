@@ -148,9 +148,17 @@ static bool handle_for_client(struct link *link, const struct xway_ctl *msg)
 	}
 }
 
-/* Handle a message. Return: false if no honest peer would send it. */
-static bool take(struct link *link, const struct xway_ctl *msg)
+/**
+ * xway_ctl_handle() - handle a control message of the peer
+ * @link: the link, its lock held
+ * @msg: a private copy of the message
+ *
+ * Context: process, may sleep.
+ * Return: false if no honest peer would send it.
+ */
+bool xway_ctl_handle(struct link *link, const struct xway_ctl *msg)
 {
+	lockdep_assert_held(&link->pub.lock);
 	switch (msg->type) {
 	case XWAY_CTL_UNMAP:
 		return xway_reclaim_unmap(link, msg);
@@ -194,7 +202,7 @@ void xway_ctl_run(struct link *link)
 		 * ctl_cons in ctl_put() at the peer.
 		 */
 		virt_store_release(&link->arena.hdr->ctl_cons, link->ctl.cons);
-		if (!take(link, &msg)) {
+		if (!xway_ctl_handle(link, &msg)) {
 			xway_link_broken(link);
 			return;
 		}

@@ -155,6 +155,7 @@ void xway_ctl_reset(struct link *link);
 void xway_ctl_put(struct link *link, const struct xway_ctl *msg);
 void xway_ctl_flush(struct link *link);
 void xway_ctl_run(struct link *link);
+bool xway_ctl_handle(struct link *link, const struct xway_ctl *msg);
 void xway_ctl_forget(struct link *link);
 
 #endif /* _XWAY_LINK_H */

@@ -132,11 +132,14 @@ void xway_reclaim_soon(struct link *link)
 							     PERIOD);
 }
 
-/*
- * Pages of a link that could be reclaimed. 0 if the link was asked a short time ago,
- * or if its peer has not answered an UNMAP yet.
+/**
+ * xway_reclaimable() - count the pages of a link that could be reclaimed
+ * @link: the link, its lock held
+ *
+ * Return: the pages; 0 if the link was asked a short time ago, or if its peer has
+ * not answered an UNMAP yet.
  */
-static u32 reclaimable(const struct link *link)
+u32 xway_reclaimable(const struct link *link)
 {
 	lockdep_assert_held(&link->pub.lock);
 	if (link->pub.state != XWAY_LINK_UP || link->arena.n_withdrawn ||
@@ -228,7 +231,7 @@ static void shrink_look(struct work_struct *work)
 		long pages;
 
 		mutex_lock(&link->pub.lock);
-		pages = reclaimable(link);
+		pages = xway_reclaimable(link);
 		if (pages && wanted > 0) {
 			xway_reclaim_now(&link->pub);
 			wanted -= pages;

@@ -9,6 +9,7 @@ struct link;
 
 void xway_reclaim_setup(struct link *link);
 void xway_reclaim_soon(struct link *link);
+u32 xway_reclaimable(const struct link *link);
 bool xway_reclaim_unmap(struct link *link, const struct xway_ctl *msg);
 bool xway_reclaim_unmapped(struct link *link);
 
