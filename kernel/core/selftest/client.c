@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Tests of clients: who is called, and when */
+#include <linux/minmax.h>
+
+#include "ends.h"
+
+static bool client_registers(void)
+{
+	struct xway_client wrong = fake_client_ops;
+	int i;
+
+	wrong.service = XWAY_SERVICES;
+	EXPECT(xway_client_register(&wrong) == -EINVAL);
+	wrong.service = 0xffff;
+	EXPECT(xway_client_register(&wrong) == -EINVAL);
+	EXPECT(!fake_client.added);
+
+	/* It is shown what is there, and told what is up. */
+	EXPECT(!fake_client_register());
+	EXPECT(fake_client.added == 2 && fake_client.up == 2);
+	EXPECT(fake_client_register() == -EBUSY);
+	wrong.service = fake_client_ops.service;
+	EXPECT(xway_client_register(&wrong) == -EBUSY);
+	EXPECT(fake_client.added == 2 && fake_client.up == 2);
+	for (i = 0; i < 2; i++) {
+		EXPECT(rcu_access_pointer(end(i)->pub.data[XWAY_SERVICE_TEST]));
+		mutex_lock(&end(i)->pub.lock);
+		xway_client_up(end(i));
+		mutex_unlock(&end(i)->pub.lock);
+	}
+	EXPECT(fake_client.up == 2 && !fake_client.deleted);
+
+	fake_client_end();
+	EXPECT(fake_client.deleted == 2 && fake_client_left());
+	/* One that comes again is told again. */
+	EXPECT(!fake_client_register());
+	EXPECT(fake_client.added == 4 && fake_client.up == 4);
+	return true;
+}
+
+/* Links come and go, and are up again and again. */
+static bool client_of_links(void)
+{
+	struct link *other;
+	int i;
+
+	EXPECT(!fake_client_register());
+	EXPECT(fake_client.added == 2 && !fake_client.up);
+	for (i = 1; i < 4; i++) {
+		EXPECT(xway_fake_up());
+		EXPECT(fake_client.up == 2 * i);
+		xway_link_down(end(A), true);
+		xway_link_down(end(P), true);
+	}
+	EXPECT(fake_client.added == 2 && !fake_client.deleted);
+	other = xway_fake_other(A);
+	EXPECT(other && fake_client.added == 3);
+	xway_link_destroy(other);
+	EXPECT(fake_client.deleted == 1);
+	return true;
+}
+
+/* Two more clients, and the pages that each could give up */
+static struct {
+	long has;
+	long wanted;
+} giver[2];
+
+static long reclaim(int which, long *wanted)
+{
+	long n = min(*wanted, giver[which].has);
+
+	giver[which].wanted = *wanted;
+	*wanted -= n;
+	return giver[which].has - n;
+}
+
+static long reclaim_first(long *wanted)
+{
+	return reclaim(0, wanted);
+}
+
+static long reclaim_second(long *wanted)
+{
+	return reclaim(1, wanted);
+}
+
+static int add_link(struct xway_link *link)
+{
+	return 0;
+}
+
+static void del_link(struct xway_link *link)
+{
+}
+
+/* They have neither channels nor messages, and so need no more. */
+static const struct xway_client givers[2] = {
+	{
+		.service = 1,
+		.add_link = add_link,
+		.del_link = del_link,
+		.reclaim = reclaim_first,
+	}, {
+		.service = 2,
+		.add_link = add_link,
+		.del_link = del_link,
+		.reclaim = reclaim_second,
+	},
+};
+
+/* What one does not give up is wanted of the next. */
+static bool client_reclaim(void)
+{
+	static const struct {
+		long wanted;
+		long of[2];
+		long left;
+	} cases[] = {
+		{ 0, { 0, 0 }, 80 },
+		{ 20, { 20, 0 }, 60 },
+		{ 30, { 30, 0 }, 50 },
+		{ 40, { 40, 10 }, 40 },
+		{ 100, { 100, 70 }, 0 },
+	};
+	long left[ARRAY_SIZE(cases)], of[ARRAY_SIZE(cases)][2];
+	int err[2], i;
+
+	giver[0].has = 30;
+	giver[1].has = 50;
+	for (i = 0; i < 2; i++)
+		err[i] = xway_client_register(&givers[i]);
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		left[i] = xway_client_reclaim(cases[i].wanted);
+		of[i][0] = giver[0].wanted;
+		of[i][1] = giver[1].wanted;
+	}
+	for (i = 0; i < 2; i++)
+		if (!err[i])
+			xway_client_unregister(&givers[i]);
+	EXPECT(!err[0] && !err[1]);
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		EXPECT(left[i] == cases[i].left);
+		EXPECT(of[i][0] == cases[i].of[0] && of[i][1] == cases[i].of[1]);
+	}
+	return true;
+}
+
+const struct xway_test client_tests[] = {
+	{ "client_registers", client_registers, UP },
+	{ "client_of_links", client_of_links, MADE },
+	{ "client_reclaim", client_reclaim, SERVED },
+	{}
+};

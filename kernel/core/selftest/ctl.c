@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Tests of control messages, and whose they are */
+#include "core/stats.h"
+#include "ends.h"
+
+/* With no room for its own messages a side still takes the other's. */
+static bool ctl_both_full(void)
+{
+	struct xway_ctl msg = { .type = XWAY_CTL_OPEN, .from = 1 };
+	u32 i;
+
+	mutex_lock(&end(P)->pub.lock);
+	for (i = 0; i < XWAY_CTLS + 1; i++)
+		xway_ctl_put(end(P), &msg);
+	mutex_unlock(&end(P)->pub.lock);
+	EXPECT(end(P)->ctl.queued == 1);
+	mutex_lock(&end(A)->pub.lock);
+	for (i = 0; i < XWAY_CTLS + 1; i++)
+		xway_ctl_put(end(A), &msg);
+	mutex_unlock(&end(A)->pub.lock);
+	EXPECT(end(A)->ctl.queued == 1);
+
+	queue_work(xway_core_wq, &end(P)->work);
+	flush_work(&end(P)->work);
+	/* A declining answer to each */
+	EXPECT(end(P)->ctl.cons == XWAY_CTLS && !end(P)->broken);
+	EXPECT(end(P)->ctl.queued == XWAY_CTLS + 1);
+
+	mutex_lock(&end(P)->pub.lock);
+	end(P)->ctl.queued += 3 * XWAY_CHANS_MAX;
+	xway_ctl_put(end(P), &msg);
+	end(P)->ctl.queued -= 3 * XWAY_CHANS_MAX;
+	mutex_unlock(&end(P)->pub.lock);
+	EXPECT(end(P)->broken && end(P)->ctl.queued == XWAY_CTLS + 1);
+	return true;
+}
+
+/* Who has no client of a service declines by itself. */
+static bool service_missing(void)
+{
+	static const u16 services[] = { XWAY_SERVICE_SOCKETS, 1, XWAY_SERVICES, 0xffff };
+	struct xway_ctl msg = { .type = XWAY_CTL_OPEN, .from = 9 }, answer;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(services); i++) {
+		msg.service = services[i];
+		EXPECT(give(A, &msg) && take(A, &answer));
+		EXPECT(answer.type == XWAY_CTL_DECLINE && answer.chan == 9);
+		EXPECT(answer.arg == XWAY_DECLINE_SERVICE);
+		EXPECT(answer.service == services[i]);
+	}
+	EXPECT(!fake_client.told && !end(A)->pub.n_chans);
+	msg.service = XWAY_SERVICE_TEST;
+	EXPECT(give(A, &msg) && fake_client.told == 1 && !fake_client.of);
+	EXPECT(end(A)->arena.hdr->ctl_prod == end(P)->ctl.cons);
+	fake_client_end();
+	EXPECT(give(A, &msg) && fake_client.told == 1 && take(A, &answer));
+	EXPECT(answer.arg == XWAY_DECLINE_SERVICE);
+	EXPECT(answer.service == XWAY_SERVICE_TEST);
+	return true;
+}
+
+/* A message names a channel, and its service must be the channel's, or not be said. */
+static bool service_of_channel(void)
+{
+	static const u32 types[] = { XWAY_CTL_ACCEPT, XWAY_CTL_DECLINE, XWAY_CTL_CLOSE };
+	struct xway_ctl msg = { .chan = fake_client.chan[P].id };
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(types); i++) {
+		fake_client.of = NULL;
+		msg.type = types[i];
+		msg.service = 0;
+		EXPECT(give(P, &msg) && fake_client.told == 2 * i + 1);
+		EXPECT(fake_client.of == &fake_client.chan[P]);
+		EXPECT(fake_client.msg.type == types[i]);
+		msg.service = XWAY_SERVICE_TEST;
+		EXPECT(give(P, &msg) && fake_client.told == 2 * i + 2);
+		msg.service = XWAY_SERVICE_TEST - 1;
+		EXPECT(!give(P, &msg));
+		msg.service = 0xffff;
+		EXPECT(!give(P, &msg) && fake_client.told == 2 * i + 2);
+	}
+	msg.service = 0;
+	fake_client.dishonest = true;
+	EXPECT(!give(P, &msg) && fake_client.told == 2 * i + 1);
+	return true;
+}
+
+/* That ends the session, and what comes after it is not looked at. */
+static bool service_of_another(void)
+{
+	struct xway_ctl msg = {
+		.type = XWAY_CTL_CLOSE,
+		.chan = fake_client.chan[P].id,
+		.service = XWAY_SERVICE_TEST,
+	};
+	u64 before = xway_core_counted(CORE_N_VIOLATIONS);
+
+	mutex_lock(&end(A)->pub.lock);
+	xway_ctl_put(end(A), &msg);
+	msg.service--;
+	xway_ctl_put(end(A), &msg);
+	msg.service++;
+	xway_ctl_put(end(A), &msg);
+	mutex_unlock(&end(A)->pub.lock);
+	queue_work(xway_core_wq, &end(P)->work);
+	flush_workqueue(xway_core_wq);
+	EXPECT(fake_client.told == 1 && end(P)->broken);
+	EXPECT(xway_fake.lost);
+	EXPECT(xway_core_counted(CORE_N_VIOLATIONS) == before + 1);
+	return true;
+}
+
+static bool ctl_unknown(void)
+{
+	struct xway_ctl msg = { .type = XWAY_CTL_CLOSE };
+
+	EXPECT(!give(P, &msg));
+	msg.chan = ~0U;
+	EXPECT(!give(P, &msg));
+	msg.type = 0;
+	EXPECT(!give(P, &msg));
+	msg.type = XWAY_CTL_UNMAPPED + 1;
+	EXPECT(!give(P, &msg));
+	/* The peer may not have heard yet that the session ends. */
+	xway_link_drain(end(P));
+	EXPECT(!give(P, &msg));
+	msg.type = XWAY_CTL_CLOSE;
+	EXPECT(give(P, &msg) && !fake_client.told);
+	return true;
+}
+
+const struct xway_test ctl_tests[] = {
+	{ "ctl_both_full", ctl_both_full, UP },
+	{ "ctl_unknown", ctl_unknown, SERVED },
+	{ "service_missing", service_missing, SERVED },
+	{ "service_of_channel", service_of_channel, CHANNEL },
+	{ "service_of_another", service_of_another, CHANNEL },
+	{}
+};

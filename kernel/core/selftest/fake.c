@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The two links of a test: their transport, and how they come up and go.
+ */
+#include <linux/export.h>
+#include <linux/mm.h>
+
+#include "core/addr.h"
+#include "ends.h"
+
+struct xway_fake xway_fake;
+EXPORT_SYMBOL_GPL(xway_fake);
+
+static const char *const peer_ids[2] = { "selftest:0", "selftest:1" };
+
+static int fake_share(struct link *link, struct page *page, u32 *ref)
+{
+	if (!xway_fake.may_share)
+		return -ENOMEM;
+	xway_fake.may_share--;
+	xway_fake.shared++;
+	*ref = page_to_pfn(page);
+	return 0;
+}
+
+static int fake_unshare(struct page *page, u32 ref)
+{
+	if (xway_fake.held)
+		return -EBUSY;
+	xway_fake.shared--;
+	return 0;
+}
+
+static void fake_abandon(struct page *page, u32 ref)
+{
+	__free_page(page);
+}
+
+static int fake_map(struct link *link, u32 ref, struct xway_mapping *m)
+{
+	m->page = pfn_to_page(ref);
+	get_page(m->page);
+	m->addr = page_address(m->page);
+	xway_fake.mapped++;
+	return 0;
+}
+
+static void fake_unmap(struct link *link, struct xway_mapping *m)
+{
+	put_page(m->page);
+	xway_fake.mapped--;
+}
+
+static void fake_notify(struct link *link)
+{
+	xway_fake.notified++;
+}
+
+static void fake_seen(struct link *link, bool idle)
+{
+}
+
+static void fake_lost(struct link *link)
+{
+	xway_fake.lost++;
+}
+
+static const struct xway_transport transport = {
+	.name = "selftest",
+	.share = fake_share,
+	.unshare = fake_unshare,
+	.abandon = fake_abandon,
+	.map = fake_map,
+	.unmap = fake_unmap,
+	.notify = fake_notify,
+	.seen = fake_seen,
+};
+
+/* One more link to the peer of an end, or NULL */
+struct link *xway_fake_other(int which)
+{
+	return xway_link_create(&transport, NULL, fake_lost, "selftest",
+				peer_ids[which]);
+}
+
+bool xway_fake_make(void)
+{
+	int i;
+
+	memset(&xway_fake, 0, sizeof(xway_fake));
+	xway_fake.may_share = INT_MAX;
+	for (i = 0; i < 2; i++)
+		xway_fake.link[i] = xway_fake_other(i);
+	EXPECT(end(P) && end(A));
+	return true;
+}
+
+bool xway_fake_up(void)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		EXPECT(!prepare(i));
+	for (i = 0; i < 2; i++)
+		EXPECT(!map(i));
+	mutex_lock(&end(P)->pub.lock);
+	xway_link_check_up(end(P));
+	mutex_unlock(&end(P)->pub.lock);
+	for (i = 0; i < 2; i++) {
+		tasklet_kill(&end(i)->bell.task);
+		EXPECT(end(i)->pub.state == XWAY_LINK_UP);
+	}
+	return true;
+}
+
+/* As if the peer had died, so that nothing waits for what no test does. */
+void xway_fake_down(void)
+{
+	int i;
+
+	xway_fake.held = false;
+	for (i = 0; i < 2; i++) {
+		if (!end(i))
+			continue;
+		xway_addr_del_link(&end(i)->pub);
+		xway_link_down(end(i), true);
+	}
+}
+
+void xway_fake_destroy(void)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		if (end(i))
+			xway_link_destroy(end(i));
+}
+
+/* Take the one message that the end @from has sent since the last one. */
+bool xway_fake_take(int from, struct xway_ctl *msg)
+{
+	struct link *to = end(!from);
+	const struct xway_ctl *slots = xway_arena_addr(end(from), XWAY_PAGE_CTL);
+
+	EXPECT(end(from)->arena.hdr->ctl_prod == to->ctl.cons + 1);
+	*msg = slots[to->ctl.cons % XWAY_CTLS];
+	to->arena.hdr->ctl_cons = ++to->ctl.cons;
+	return true;
+}
+EXPORT_SYMBOL_GPL(xway_fake_take);
+
+/* Have an end take a message. Return: false if no honest peer would send it. */
+bool xway_fake_give(int to, const struct xway_ctl *msg)
+{
+	bool honest;
+
+	mutex_lock(&end(to)->pub.lock);
+	honest = xway_ctl_handle(end(to), msg);
+	mutex_unlock(&end(to)->pub.lock);
+	return honest;
+}
+EXPORT_SYMBOL_GPL(xway_fake_give);

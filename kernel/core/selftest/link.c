@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Tests of a session: how it begins and ends */
+#include <linux/delay.h>
+
+#include "ends.h"
+
+/* A peer may ring before it shows anything, and while that is no longer wanted. */
+static bool link_ends_waiting(void)
+{
+	EXPECT(!prepare(A));
+	tasklet_schedule(&end(A)->bell.task);
+	tasklet_kill(&end(A)->bell.task);
+	xway_link_drain(end(A));
+	EXPECT(end(A)->pub.state == XWAY_LINK_CLOSING && !end(A)->import.hdr);
+	tasklet_schedule(&end(A)->bell.task);
+	tasklet_kill(&end(A)->bell.task);	/* once it has run */
+	return true;
+}
+
+/* An offer outlives what it offers, and who ends may not say so. */
+static bool link_past_life(void)
+{
+	struct xway_header *hdr;
+	int i;
+
+	EXPECT(!prepare(A) && !prepare(P));
+	hdr = end(A)->arena.hdr;
+	hdr->peer_nonce = end(P)->pub.nonce + 1;
+	EXPECT(map(P) == -EAGAIN);
+	hdr->peer_nonce = end(P)->pub.nonce;
+	hdr->state = XWAY_ARENA_CLOSING;
+	EXPECT(map(P) == -EAGAIN);
+	EXPECT(!xway_fake.mapped && !end(P)->import.hdr);
+	EXPECT(end(P)->pub.state == XWAY_LINK_WAITING);
+	hdr->peer_nonce = 0;
+	hdr->state = XWAY_ARENA_INIT;
+	EXPECT(!map(P));
+	EXPECT(end(P)->pub.state == XWAY_LINK_CONNECTING && !xway_fake.lost);
+	hdr->state = XWAY_ARENA_CLOSING;
+	for (i = 0; i < 100 && !READ_ONCE(xway_fake.lost); i++)
+		msleep(50);
+	EXPECT(xway_fake.lost);
+	return true;
+}
+
+const struct xway_test link_tests[] = {
+	{ "link_ends_waiting", link_ends_waiting, MADE },
+	{ "link_past_life", link_past_life, MADE },
+	{}
+};

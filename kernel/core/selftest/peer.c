@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Tests of peers: what one may have us keep */
+#include "ends.h"
+
+static bool peer_charge(void)
+{
+	struct xway_peer *peer = end(P)->pub.peer;
+	u32 most = xway_arena_pages_max();
+	struct link *other;
+	bool same, more;
+
+	EXPECT(!xway_peer_charge(peer, most + 1) && !atomic_read(&peer->charged));
+	EXPECT(xway_peer_charge(peer, most - 2));
+	EXPECT(!xway_peer_charge(peer, 3) && xway_peer_charge(peer, 2));
+	EXPECT(!xway_peer_charge(peer, 1) && xway_peer_charge(peer, 0));
+	EXPECT(atomic_read(&peer->charged) == most);
+	/* Not by another link either */
+	other = xway_fake_other(P);
+	EXPECT(other);
+	same = other->pub.peer == peer;
+	more = xway_peer_charge(other->pub.peer, 1);
+	xway_link_destroy(other);
+	EXPECT(same && !more);
+	/* Others have what they had. */
+	EXPECT(xway_peer_charge(end(A)->pub.peer, most));
+	xway_peer_uncharge(end(A)->pub.peer, most);
+	xway_peer_uncharge(peer, 1);
+	EXPECT(!xway_peer_charge(peer, 2) && xway_peer_charge(peer, 1));
+	xway_peer_uncharge(peer, most);
+	return true;
+}
+
+const struct xway_test peer_tests[] = {
+	{ "peer_charge", peer_charge, MADE },
+	{}
+};

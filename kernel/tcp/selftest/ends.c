@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A connection between the two ends of a link: two sockets that only look so, and
+ * what the module keeps for them.
+ */
+#include <linux/slab.h>
+
+#include "tcp/evict.h"
+#include "ends.h"
+
+struct xway_conn *conn[2];
+struct tcp_sock *tp[2];
+int woken[2];
+static bool registered;
+
+static void ready(struct sock *sk)
+{
+	woken[tcp_sk(sk) == tp[A]]++;
+}
+
+/* No file, no user, no reference: workers find that it is gone already. */
+static void dress(int which, u16 family)
+{
+	struct sock *sk = (struct sock *)tp[which];
+
+	sock_net_set(sk, &init_net);
+	rwlock_init(&sk->sk_callback_lock);
+	sk->sk_data_ready = ready;
+	sk->sk_family = family;
+	sk->sk_daddr = htonl(0x0a000001 + !which);
+	sk->sk_rcv_saddr = htonl(0x0a000001 + which);
+#if IS_ENABLED(CONFIG_IPV6)
+	ipv6_addr_set_v4mapped(sk->sk_daddr, &sk->sk_v6_daddr);
+	ipv6_addr_set_v4mapped(sk->sk_rcv_saddr, &sk->sk_v6_rcv_saddr);
+#endif
+	inet_sk(sk)->inet_sport = htons(which == A ? 40000 : 80);
+	inet_sk(sk)->inet_dport = htons(which == A ? 80 : 40000);
+	tp[which]->snd_una = which == A ? 1001 : 0xfffffff0;
+	tp[which]->rcv_nxt = which == A ? 0xfffffff0 : 1001;
+	tp[which]->copied_seq = tp[which]->rcv_nxt;
+}
+
+bool hold(u16 passive, u16 active)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		dress(i, i == A ? active : passive);
+		conn[i] = xway_conn_create((struct sock *)tp[i], &end(i)->pub,
+					   i == A);
+		EXPECT(conn[i]);
+		xway_conn_established(conn[i], (struct sock *)tp[i]);
+	}
+	return true;
+}
+
+void let_go(void)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		if (!conn[i])
+			continue;
+		xway_conn_unlist(conn[i]);
+		xway_conn_put(conn[i]);
+		conn[i] = NULL;
+	}
+}
+
+/* The passive end's OPEN, as its helper sends it */
+bool ask(union xway_sock_ctl *msg)
+{
+	int i;
+
+	for (i = 0; i < 100 && !test_bit(XWAY_F_ASKED, &conn[P]->flags); i++)
+		xway_conn_want(conn[P]);
+	flush_workqueue(xway_conn_wq);
+	EXPECT(take(P, msg));
+	EXPECT(msg->ctl.type == XWAY_CTL_OPEN);
+	return true;
+}
+
+static bool open_channel(void)
+{
+	union xway_sock_ctl msg;
+
+	EXPECT(ask(&msg));
+	EXPECT(give(A, &msg));
+	EXPECT(take(A, &msg));
+	EXPECT(msg.ctl.type == XWAY_CTL_ACCEPT && msg.ctl.chan == conn[P]->chan.id);
+	EXPECT(give(P, &msg));
+	EXPECT(conn[P]->state == XWAY_CONN_OPEN && conn[P]->tx.usable);
+	EXPECT(conn[A]->state == XWAY_CONN_OPEN && conn[A]->tx.usable);
+	return true;
+}
+
+/* Both ends have passed so many bytes and switches of what the active end sends. */
+void start_at(u32 idx, u32 gen)
+{
+	struct xway_rx *rx = &conn[P]->rx;
+
+	rx->cons = idx;
+	rx->prod = idx;
+	rx->gen = gen;
+	rx->seen = gen;
+	xway_own(conn[P])->cons = idx;
+	xway_own(conn[P])->gen_done = gen;
+	xway_own(conn[A])->prod = idx;
+	xway_own(conn[A])->gen = gen;
+}
+
+static bool bring_up(int level)
+{
+	int i;
+
+	EXPECT(!xway_client_register(&xway_sockets));
+	registered = true;
+	for (i = 0; i < 2; i++) {
+		woken[i] = 0;
+		tp[i] = kzalloc(sizeof(*tp[i]), GFP_KERNEL);
+		EXPECT(tp[i]);
+	}
+	return (level < HELD || hold(AF_INET, AF_INET)) &&
+	       (level < CHANNEL || open_channel());
+}
+
+bool ends_run(const struct xway_test *test)
+{
+	bool ok;
+
+	if (!bring_up(test->level))
+		return false;
+	if (test->level >= READING)
+		mutex_lock(&conn[P]->rx.lock);
+	ok = test->run();
+	if (test->level >= READING)
+		mutex_unlock(&conn[P]->rx.lock);
+	return ok;
+}
+
+void ends_end(void)
+{
+	int i;
+
+	flush_workqueue(xway_conn_wq);
+	rcu_barrier();	/* what that queued for after a grace period */
+	flush_workqueue(xway_core_wq);
+	let_go();
+	if (registered)
+		xway_client_unregister(&xway_sockets);
+	registered = false;
+	for (i = 0; i < 2; i++) {
+		kfree(tp[i]);
+		tp[i] = NULL;
+	}
+}
+
+bool ends_left(void)
+{
+	EXPECT(!xway_conn_count());
+	return true;
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Tests of the handshake: is it the same connection, and how a channel begins */
+#include <linux/jiffies.h>
+
+#include "tcp/evict.h"
+#include "ends.h"
+
+static bool proof_both_ways(void)
+{
+	static const u16 families[][2] = {
+		{ AF_INET, AF_INET },
+#if IS_ENABLED(CONFIG_IPV6)
+		{ AF_INET6, AF_INET },	/* an IPv4-mapped listener */
+		{ AF_INET, AF_INET6 },
+		{ AF_INET6, AF_INET6 },
+#endif
+	};
+	u64 macs[ARRAY_SIZE(families)] = {};
+	union xway_sock_ctl msg;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(families); i++) {
+		EXPECT(hold(families[i][P], families[i][A]));
+		EXPECT(ask(&msg));
+		macs[i] = msg.mac;
+		EXPECT(msg.family == AF_INET && macs[i] == macs[0]);
+		EXPECT(give(A, &msg) && take(A, &msg));
+		EXPECT(msg.ctl.type == XWAY_CTL_ACCEPT);
+		/* Nobody who only saw OPEN can answer it. */
+		EXPECT(msg.mac != macs[i]);
+		EXPECT(give(P, &msg) && conn[P]->state == XWAY_CONN_OPEN);
+		EXPECT(rcu_access_pointer(conn[P]->chan.peer) == conn[A]->chan.own);
+		EXPECT(rcu_access_pointer(conn[A]->chan.peer) == conn[P]->chan.own);
+		xway_conn_abort(&end(A)->pub);
+		xway_conn_abort(&end(P)->pub);
+		flush_workqueue(xway_conn_wq);
+		EXPECT(!end(A)->pub.n_chans && !end(P)->pub.n_chans);
+		let_go();
+	}
+	return true;
+}
+
+static bool declined(const union xway_sock_ctl *open, u32 why)
+{
+	union xway_sock_ctl msg;
+
+	EXPECT(give(A, open) && take(A, &msg));
+	EXPECT(msg.ctl.type == XWAY_CTL_DECLINE && msg.ctl.arg == why);
+	EXPECT(msg.ctl.chan == conn[P]->chan.id);
+	EXPECT(!end(A)->pub.n_chans && !end(A)->arena.in_use);
+	return true;
+}
+
+static bool proof_differs(void)
+{
+	union xway_sock_ctl open, msg;
+
+	EXPECT(ask(&open));
+	conn[A]->isn[0]++;
+	EXPECT(declined(&open, XWAY_DECLINE_PROOF));
+	conn[A]->isn[0]--;
+	conn[A]->isn[1]++;
+	EXPECT(declined(&open, XWAY_DECLINE_PROOF));
+	conn[A]->isn[1]--;
+	end(A)->pub.nonce++;
+	EXPECT(declined(&open, XWAY_DECLINE_PROOF));
+	end(A)->pub.nonce--;
+	end(A)->pub.peer_nonce++;
+	EXPECT(declined(&open, XWAY_DECLINE_PROOF));
+	end(A)->pub.peer_nonce--;
+	msg = open;
+	msg.mac ^= 1ULL << 63;
+	EXPECT(declined(&msg, XWAY_DECLINE_PROOF));
+	/* The table of the other end's own kind of connections is not asked. */
+	conn[A]->active = false;
+	EXPECT(declined(&open, XWAY_DECLINE_UNKNOWN));
+	conn[A]->active = true;
+	msg = open;
+	msg.sport ^= htons(1);
+	EXPECT(declined(&msg, XWAY_DECLINE_UNKNOWN));
+	msg = open;
+	msg.saddr[3] = htonl(1);
+	EXPECT(declined(&msg, XWAY_DECLINE_UNKNOWN));
+	msg = open;
+	msg.family = AF_INET6;
+	EXPECT(declined(&msg, XWAY_DECLINE_UNKNOWN));
+	EXPECT(give(A, &open) && take(A, &msg));
+	EXPECT(msg.ctl.type == XWAY_CTL_ACCEPT);
+	/* A connection gets one channel. */
+	EXPECT(give(A, &open) && take(A, &msg));
+	EXPECT(msg.ctl.type == XWAY_CTL_DECLINE && msg.ctl.arg == XWAY_DECLINE_OFF);
+	return true;
+}
+
+/* What a peer may leave in its rings is limited. */
+static bool rings_limit(void)
+{
+	union xway_sock_ctl open, msg;
+	atomic_t *charged = &end(A)->pub.peer->charged;
+	u32 most = xway_link_pages_max();
+	bool ok;
+
+	EXPECT(ask(&open));
+	atomic_set(charged, most - open.ctl.ring_pages + 1);
+	ok = declined(&open, XWAY_DECLINE_LATER);
+	EXPECT(ok && atomic_read(charged) == most - open.ctl.ring_pages + 1);
+	EXPECT(!test_bit(XWAY_F_ASKED, &conn[A]->flags));
+	/* Asked too early it does not even try. */
+	atomic_set(charged, 0);
+	EXPECT(declined(&open, XWAY_DECLINE_LATER));
+	conn[A]->postponed = 0;
+	EXPECT(give(A, &open) && take(A, &msg));
+	EXPECT(msg.ctl.type == XWAY_CTL_ACCEPT);
+	EXPECT(atomic_read(charged) == open.ctl.ring_pages);
+	return true;
+}
+
+/* The end that asked may not keep the peer's ring: neither is refused one for good. */
+static bool rings_limit_asking(void)
+{
+	union xway_sock_ctl open, msg;
+	atomic_t *charged = &end(P)->pub.peer->charged;
+	u32 few;
+
+	EXPECT(ask(&open) && give(A, &open) && take(A, &msg));
+	EXPECT(msg.ctl.type == XWAY_CTL_ACCEPT);
+	few = xway_link_pages_max() - msg.ctl.ring_pages + 1;
+	atomic_set(charged, few);
+	EXPECT(give(P, &msg) && atomic_read(charged) == few);
+	atomic_set(charged, 0);
+	EXPECT(test_bit(XWAY_F_PARK, &conn[P]->flags));
+	EXPECT(xway_own(conn[P])->flags == (XWAY_WORDS_FALLBACK | XWAY_WORDS_PARK));
+	EXPECT(conn[P]->reason == XWAY_R_LIMIT);
+	/* And it asks as seldom as any. */
+	xway_evict_replace(conn[A], conn[P]);
+	EXPECT(time_after(conn[A]->ask_at, jiffies + 7 * HZ));
+	xway_conn_queue(conn[A]);
+	flush_workqueue(xway_conn_wq);
+	EXPECT(test_bit(XWAY_F_PARK, &conn[A]->flags));
+	return true;
+}
+
+/* The end that is asked makes no larger ring than it is shown. */
+static bool rings_alike(void)
+{
+	union xway_sock_ctl open, msg;
+
+	EXPECT(ask(&open) && open.ctl.ring_pages > 2);
+	open.ctl.ring_pages = 2;
+	EXPECT(give(A, &open) && take(A, &msg));
+	EXPECT(msg.ctl.type == XWAY_CTL_ACCEPT && msg.ctl.ring_pages == 2);
+	msg.ctl.ring_pages = 2 * conn[P]->chan.ring_pages;
+	EXPECT(give(P, &msg) && !rcu_access_pointer(conn[P]->chan.peer));
+	return true;
+}
+
+/* The passive end has not seen the other half yet, and is told that it ends. */
+static bool close_too_early(void)
+{
+	union xway_sock_ctl open, msg = { .ctl.type = XWAY_CTL_CLOSE };
+
+	EXPECT(ask(&open));
+	msg.ctl.chan = conn[P]->chan.id;
+	EXPECT(give(P, &msg) && violated(P));
+	EXPECT(!test_bit(XWAY_F_GOT_CLOSE, &conn[P]->flags));
+	flush_workqueue(xway_conn_wq);
+	/* It was reset meanwhile: what comes now maps nothing. */
+	EXPECT(give(A, &open) && take(A, &msg));
+	EXPECT(msg.ctl.type == XWAY_CTL_ACCEPT && give(P, &msg));
+	EXPECT(!rcu_access_pointer(conn[P]->chan.peer) && !conn[P]->tx.usable);
+	return true;
+}
+
+static bool proof_reflected(void)
+{
+	union xway_sock_ctl open, msg;
+
+	EXPECT(ask(&open));
+	EXPECT(give(A, &open) && take(A, &msg));
+	msg.mac = open.mac;
+	EXPECT(give(P, &msg));
+	EXPECT(!rcu_access_pointer(conn[P]->chan.peer) && !conn[P]->tx.usable);
+	EXPECT(conn[P]->reason == XWAY_R_PROOF);
+	flush_workqueue(xway_conn_wq);
+	EXPECT(take(P, &msg) && msg.ctl.type == XWAY_CTL_CLOSE);
+	return true;
+}
+
+/* A peer without sockets declines, and another service's answer is none. */
+static bool service_declined(void)
+{
+	union xway_sock_ctl msg;
+
+	EXPECT(ask(&msg) && msg.ctl.service == XWAY_SERVICE_SOCKETS);
+	msg.ctl.chan = msg.ctl.from;
+	msg.ctl.type = XWAY_CTL_DECLINE;
+	msg.ctl.arg = XWAY_DECLINE_SERVICE;
+	msg.ctl.service = XWAY_SERVICE_TEST;
+	EXPECT(!give(P, &msg) && conn[P]->state == XWAY_CONN_OPENING);
+	msg.ctl.service = XWAY_SERVICE_SOCKETS;
+	EXPECT(give(P, &msg) && conn[P]->state == XWAY_CONN_TCP);
+	EXPECT(conn[P]->reason == XWAY_R_SERVICE && !violated(P));
+	EXPECT(!end(P)->pub.n_chans);
+	return true;
+}
+
+static bool handshake_lies(void)
+{
+	union xway_sock_ctl open, msg;
+	int i;
+
+	EXPECT(ask(&open));
+	for (i = 0; i < 9; i++) {
+		msg = open;
+		switch (i) {
+		case 0:
+			msg.ctl.ring_pages = 0;
+			break;
+		case 1:
+			msg.ctl.ring_pages = 3;
+			break;
+		case 2:
+			msg.ctl.ring_pages = 2 * XWAY_RING_PAGES_MAX;
+			break;
+		case 3:
+			msg.ctl.ring_page = 2;
+			break;
+		case 4:
+			msg.ctl.ring_page = ~0U;
+			break;
+		case 5:
+			msg.ctl.ring_page = end(P)->arena.pages - 1;
+			msg.ctl.ring_pages = 2;
+			break;
+		case 6:
+			msg.ctl.words_page = 2;
+			break;
+		case 7:
+			msg.ctl.words_page = end(P)->arena.pages;
+			break;
+		case 8:
+			msg.ctl.words_slot = XWAY_CHANS_PER_PAGE;
+			break;
+		}
+		if (!declined(&msg, XWAY_DECLINE_MEMORY)) {
+			pr_err("lie %d\n", i);
+			return false;
+		}
+		EXPECT(!rcu_access_pointer(conn[A]->chan.peer));
+		clear_bit(XWAY_F_ASKED, &conn[A]->flags);	/* as if it were another */
+	}
+	EXPECT(give(A, &open) && take(A, &msg));
+	EXPECT(msg.ctl.type == XWAY_CTL_ACCEPT);
+	msg.ctl.chan++;
+	EXPECT(!give(P, &msg));
+	msg.ctl.chan--;
+	msg.ctl.type = 7;
+	EXPECT(!give(P, &msg));
+	msg.ctl.type = XWAY_CTL_ACCEPT;
+	EXPECT(give(P, &msg) && !violated(P));
+	/* Twice is once too often. */
+	EXPECT(give(P, &msg) && violated(P));
+	return true;
+}
+
+const struct xway_test handshake_tests[] = {
+	{ "proof_both_ways", proof_both_ways, UP },
+	{ "proof_differs", proof_differs, HELD },
+	{ "proof_reflected", proof_reflected, HELD },
+	{ "rings_limit", rings_limit, HELD },
+	{ "rings_limit_asking", rings_limit_asking, HELD },
+	{ "rings_alike", rings_alike, HELD },
+	{ "close_too_early", close_too_early, HELD },
+	{ "service_declined", service_declined, HELD },
+	{ "handshake_lies", handshake_lies, HELD },
+	{}
+};

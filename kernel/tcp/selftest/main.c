@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The tests of sockets.
+ */
+#include <linux/cpumask.h>
+#include <linux/string.h>
+
+#include "tcp/selftest.h"
+#include "ends.h"
+
+static const struct xway_test *const subjects[] = {
+	handshake_tests,
+	rx_tests,
+	tx_tests,
+	ringsize_tests,
+	NULL
+};
+
+static const struct xway_tests tests = {
+	.module = KBUILD_MODNAME,
+	.subjects = subjects,
+	.run = ends_run,
+	.end = ends_end,
+	.left = ends_left,
+};
+
+/* Before the module is a client, which it is in each test, and has a socket */
+int xway_selftest(void)
+{
+	int err = xway_test_all(&tests), i;
+
+	/* Connections that are freed hold the module until then. */
+	rcu_barrier();
+	for_each_possible_cpu(i)
+		memset(per_cpu(xway_counters, i), 0, sizeof(xway_counters));
+	for (i = 0; i < XWAY_REASONS_MAX; i++)
+		atomic64_set(&xway_reasons[i], 0);
+	return err;
+}
