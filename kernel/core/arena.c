@@ -492,11 +492,11 @@ void xway_arena_destroy(struct link *link)
 	for (i = 0; i < a->pages; i++)
 		if (a->slot[i].page)
 			xway_revoke(link, a->slot[i].page,
-					   a->slot[i].ref);
+				    a->slot[i].ref);
 	for (i = 0; i < XWAY_DIRS; i++)
 		if (link->dir[i].page)
 			xway_revoke(link, link->dir[i].page,
-					   link->dir[i].ref);
+				    link->dir[i].ref);
 	memset(link->dir, 0, sizeof(link->dir));
 	kvfree(a->slot);
 	arena_count(a, -a->in_use);

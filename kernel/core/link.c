@@ -101,7 +101,7 @@ static void link_work(struct work_struct *work)
  * Return: the link, with a reference for the caller; NULL if there is no memory.
  */
 struct link *xway_link_create(const struct xway_transport *tp, void *tp_data,
-			 void (*session_lost)(struct link *link), const char *name,
+			      void (*session_lost)(struct link *link), const char *name,
 			 const char *peer_id)
 {
 	struct link *link = kvzalloc(sizeof(*link), GFP_KERNEL);

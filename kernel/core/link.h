@@ -120,7 +120,7 @@ static inline struct link *to_link(const struct xway_link *link)
 int xway_link_init(void);
 void xway_link_exit(void);
 struct link *xway_link_create(const struct xway_transport *tp, void *tp_data,
-			 void (*session_lost)(struct link *link), const char *name,
+			      void (*session_lost)(struct link *link), const char *name,
 			 const char *peer_id);
 void xway_link_destroy(struct link *link);
 int xway_link_prepare(struct link *link);

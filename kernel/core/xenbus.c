@@ -228,7 +228,7 @@ static struct member *member_new(domid_t domid, const char *value)
 	snprintf(name, sizeof(name), "xen:%u", domid);
 	strscpy(uuid, value, min(sizeof(uuid), strcspn(value, " ") + 1));
 	m->link = xway_link_create(&xway_xen_transport, &m->port, member_lost, name,
-			      uuid);
+				   uuid);
 	if (!m->link) {
 		kfree(m);
 		return NULL;

@@ -85,7 +85,7 @@ struct xway_conn *xway_attached(const struct sock *sk)
  * moved to it. @conn if the socket is not attached any more.
  */
 struct xway_conn *xway_attached_again(struct xway_conn *conn,
-				    const struct sock *sk)
+				      const struct sock *sk)
 {
 	struct xway_conn *fresh = xway_attached(sk);
 
@@ -285,7 +285,7 @@ static bool may_replace(const struct xway_conn *conn, struct sock *sk)
  * that are inside see XWAY_F_DETACHED of the old one.
  */
 static void replace(struct xway_conn *conn, struct xway_conn *fresh,
-		      struct sock *sk)
+		    struct sock *sk)
 {
 	spin_lock_bh(&conn->lock);
 	conn->sk = NULL;

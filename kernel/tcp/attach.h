@@ -17,7 +17,7 @@ void xway_attach_tuple(const struct sock *sk, bool active,
 		       struct xway_tuple *tuple);
 struct xway_conn *xway_attached(const struct sock *sk);
 struct xway_conn *xway_attached_again(struct xway_conn *conn,
-				    const struct sock *sk);
+				      const struct sock *sk);
 
 extern struct tcp_ulp_ops xway_ulp;
 

@@ -390,7 +390,7 @@ static void ctl_decline(struct xway_conn *conn, const struct xway_ctl *msg)
 		xway_evict_postpone(conn, false);
 	else
 		xway_conn_fallback(conn,
-				 why[array_index_nospec(arg, ARRAY_SIZE(why))] ?:
+				   why[array_index_nospec(arg, ARRAY_SIZE(why))] ?:
 				 XWAY_R_UNKNOWN);
 	/* A fallback that was asked for earlier has waited for this answer. */
 	xway_conn_queue(conn);

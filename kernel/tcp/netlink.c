@@ -160,7 +160,7 @@ static int stats_doit(struct sk_buff *in, struct genl_info *info)
 		goto full;
 	for (i = 1; i < XWAY_REASONS_MAX; i++)
 		if (xway_genl_put_counter(skb, xway_reason_names[i],
-			      atomic64_read(&xway_reasons[i])))
+					  atomic64_read(&xway_reasons[i])))
 			goto full;
 	nla_nest_end(skb, nest);
 	genlmsg_end(skb, hdr);
