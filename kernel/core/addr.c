@@ -41,12 +41,6 @@ static u16 full(u16 family)
 	return family == AF_INET ? 32 : 128;
 }
 
-/**
- * xway_addr_any() - is there any address in the table?
- *
- * Context: any.
- * Return: true if there is. A caller without the lock may get the old answer.
- */
 bool xway_addr_any(void)
 {
 	return READ_ONCE(count);
@@ -67,17 +61,6 @@ static bool prefix_match(const struct xway_addr *p, const __be32 *addr)
 	return true;
 }
 
-/**
- * xway_addr_find() - find the link to the peer that has an address
- * @family: AF_INET or AF_INET6
- * @addr: the address: one word for IPv4, four for IPv6
- * @active: true at the end that connects, false at the end that accepts
- *
- * If several prefixes match, the longest one counts.
- *
- * Context: RCU read-side section; the result is valid until its end.
- * Return: the link, or NULL if no peer has the address.
- */
 struct xway_link *xway_addr_find(u16 family, const __be32 *addr, bool active)
 {
 	struct xway_addr key = { .family = family, .prefix = full(family) };

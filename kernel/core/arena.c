@@ -59,12 +59,6 @@ u32 xway_arena_pages_max(void)
 	return READ_ONCE(peer_pages_max);
 }
 
-/**
- * xway_link_pages_max() - the most pages that the arena of a link may have
- *
- * Context: any.
- * Return: the smaller one of the parameters peer_pages_max and pages_max.
- */
 u32 xway_link_pages_max(void)
 {
 	return min(xway_arena_pages_max(), READ_ONCE(xway_pages_max));
@@ -450,19 +444,6 @@ void *xway_arena_addr(struct link *link, u32 nr)
 	return page_address(link->arena.slot[nr].page);
 }
 
-/**
- * xway_link_has_room() - are there enough pages for a large ring?
- * @pub: the link
- * @pages: pages of that ring
- * @keep: pages of xway_link_pages_max() to leave for small rings
- *
- * Once seven eighths of all pages are allocated, a large ring may use pages that
- * the arena has, but the arena does not grow for it. Later links need the rest,
- * and reclaim takes long.
- *
- * Context: process, link's lock held.
- * Return: true if the ring may be that large.
- */
 bool xway_link_has_room(struct xway_link *pub, u32 pages, u32 keep)
 {
 	struct xway_arena *a = &to_link(pub)->arena;

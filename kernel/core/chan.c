@@ -45,20 +45,6 @@ static int chan_number(struct link *link, struct xway_chan *chan)
 	return 0;
 }
 
-/**
- * xway_chan_create() - make this end's half of a channel
- * @chan: an initialized channel without an own half
- * @pages: pages of the own ring, a power of two of at most XWAY_RING_PAGES_MAX
- * @ring: set to the addresses of the ring's pages, which need not be contiguous;
- *	has room for @pages addresses
- *
- * The words are zero. The ring may contain bytes of an earlier channel to the same
- * peer, which that peer could read anyway.
- *
- * Context: process, may sleep, link's lock held.
- * Return: 0; -ENOSPC if the arena may not grow or the link has XWAY_CHANS_MAX
- * channels; -ENOMEM.
- */
 int xway_chan_create(struct xway_chan *chan, u32 pages, void **ring)
 {
 	struct link *link = to_link(chan->link);
@@ -88,16 +74,6 @@ err_none:
 }
 EXPORT_SYMBOL_GPL(xway_chan_create);
 
-/**
- * xway_chan_destroy() - free this end's half of a channel
- * @chan: a channel with an own half. This end does not write it any more. The peer
- *	has sent CLOSE, or does not answer any more.
- *
- * The number may name another channel at once. @event may still run for this channel
- * until a grace period is over.
- *
- * Context: process, may sleep, link's lock held.
- */
 void xway_chan_destroy(struct xway_chan *chan)
 {
 	struct link *link = to_link(chan->link);
@@ -117,13 +93,6 @@ void xway_chan_destroy(struct xway_chan *chan)
 }
 EXPORT_SYMBOL_GPL(xway_chan_destroy);
 
-/**
- * xway_chan_describe() - put the place of this end's half into a message
- * @chan: a channel with an own half
- * @msg: OPEN or ACCEPT; @from and the fields of words and ring are set
- *
- * Context: any.
- */
 void xway_chan_describe(const struct xway_chan *chan, struct xway_ctl *msg)
 {
 	msg->from = chan->id;
@@ -134,14 +103,6 @@ void xway_chan_describe(const struct xway_chan *chan, struct xway_ctl *msg)
 }
 EXPORT_SYMBOL_GPL(xway_chan_describe);
 
-/**
- * xway_chan_described() - does a message describe a half of a channel?
- * @msg: a private copy of the peer's message
- *
- * Context: any.
- * Return: true if @ring_pages is a power of two of at most XWAY_RING_PAGES_MAX, and
- * the other fields are such that xway_chan_map() may be called.
- */
 bool xway_chan_described(const struct xway_ctl *msg)
 {
 	return is_power_of_2(msg->ring_pages) &&
@@ -153,20 +114,6 @@ bool xway_chan_described(const struct xway_ctl *msg)
 }
 EXPORT_SYMBOL_GPL(xway_chan_described);
 
-/**
- * xway_chan_map() - map the peer's half of a channel
- * @chan: a channel on which the peer's half is not mapped
- * @msg: a private copy for which xway_chan_described() is true
- * @ring: set to the addresses of the pages of the peer's ring; has room for
- *	@ring_pages of @msg
- *
- * The pages stay mapped at least until xway_chan_unmap(). @peer of @chan is set last,
- * with release.
- *
- * Context: process, may sleep, link's lock held.
- * Return: 0; -EPROTO for pages that the peer has not shared; -ENOSPC if the peer
- * shows more pages than may be mapped; -ENOMEM.
- */
 int xway_chan_map(struct xway_chan *chan, const struct xway_ctl *msg, void **ring)
 {
 	struct link *link = to_link(chan->link);
@@ -203,16 +150,6 @@ err_pages:
 }
 EXPORT_SYMBOL_GPL(xway_chan_map);
 
-/**
- * xway_chan_set_peer_id() - keep the peer's number of a channel
- * @chan: the channel; nothing was posted for it yet
- * @msg: OPEN or ACCEPT of the peer
- *
- * For a client that does not map the peer's half, but must still send CLOSE.
- * xway_chan_map() includes this.
- *
- * Context: link's lock held.
- */
 void xway_chan_set_peer_id(struct xway_chan *chan, const struct xway_ctl *msg)
 {
 	struct link *link = to_link(chan->link);
@@ -223,15 +160,6 @@ void xway_chan_set_peer_id(struct xway_chan *chan, const struct xway_ctl *msg)
 }
 EXPORT_SYMBOL_GPL(xway_chan_set_peer_id);
 
-/**
- * xway_chan_unmap() - stop using the peer's half of a channel
- * @chan: the channel; the client has cleared @peer a grace period ago
- *
- * The pages stay mapped for the next channel until the peer sends UNMAP. Nothing
- * happens if the peer's half is not mapped.
- *
- * Context: process, link's lock held.
- */
 void xway_chan_unmap(struct xway_chan *chan)
 {
 	struct link *link = to_link(chan->link);
@@ -245,12 +173,6 @@ void xway_chan_unmap(struct xway_chan *chan)
 }
 EXPORT_SYMBOL_GPL(xway_chan_unmap);
 
-/**
- * xway_chan_count_violation() - count that the peer has broken a rule of a client
- * @chan: the channel; the client ends it, the core does not
- *
- * Context: any.
- */
 void xway_chan_count_violation(struct xway_chan *chan)
 {
 	xway_core_count(VIOLATIONS);

@@ -18,16 +18,6 @@
 static const struct xway_client __rcu *clients[XWAY_SERVICES];
 DEFINE_STATIC_SRCU(clients_srcu);
 
-/**
- * xway_client_register() - begin to use the core
- * @client: the client; it must stay valid until it is unregistered
- *
- * Before this returns, @add_link was called for each link, and @up for each link that
- * is up.
- *
- * Context: process, may sleep; takes xway_links_lock.
- * Return: 0; -EINVAL if the service does not exist; -EBUSY if it has a client.
- */
 int xway_client_register(const struct xway_client *client)
 {
 	struct link *link;
@@ -53,15 +43,6 @@ int xway_client_register(const struct xway_client *client)
 }
 EXPORT_SYMBOL_GPL(xway_client_register);
 
-/**
- * xway_client_unregister() - stop using the core
- * @client: the client, which has no channel left
- *
- * @del_link was called for each link when this returns. No call into the client
- * follows.
- *
- * Context: process, may sleep; takes xway_links_lock.
- */
 void xway_client_unregister(const struct xway_client *client)
 {
 	struct link *link;

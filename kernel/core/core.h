@@ -113,6 +113,12 @@ struct xway_link {
 	void __rcu *data[XWAY_SERVICES];
 };
 
+/**
+ * xway_link_free() - free a link whose last reference is gone; see xway_link_put()
+ * @pub: the link
+ *
+ * Context: any but hard interrupt.
+ */
 void xway_link_free(struct xway_link *link);
 
 /* Take one more reference on a link. Context: any; the caller has a reference. */
@@ -139,7 +145,27 @@ static inline bool xway_link_is_up(const struct xway_link *link)
 	return READ_ONCE(link->state) == XWAY_LINK_UP;
 }
 
+/**
+ * xway_link_has_room() - are there enough pages for a large ring?
+ * @pub: the link
+ * @pages: pages of that ring
+ * @keep: pages of xway_link_pages_max() to leave for small rings
+ *
+ * Once seven eighths of all pages are allocated, a large ring may use pages that
+ * the arena has, but the arena does not grow for it. Later links need the rest,
+ * and reclaim takes long.
+ *
+ * Context: process, link's lock held.
+ * Return: true if the ring may be that large.
+ */
 bool xway_link_has_room(struct xway_link *link, u32 pages, u32 keep);
+
+/**
+ * xway_link_pages_max() - the most pages that the arena of a link may have
+ *
+ * Context: any.
+ * Return: the smaller one of the parameters peer_pages_max and pages_max.
+ */
 u32 xway_link_pages_max(void);
 
 /*
@@ -150,7 +176,25 @@ extern struct workqueue_struct *xway_core_wq;
 
 /* ---- addresses ---- */
 
+/**
+ * xway_addr_any() - is there any address in the table?
+ *
+ * Context: any.
+ * Return: true if there is. A caller without the lock may get the old answer.
+ */
 bool xway_addr_any(void);
+
+/**
+ * xway_addr_find() - find the link to the peer that has an address
+ * @family: AF_INET or AF_INET6
+ * @addr: the address: one word for IPv4, four for IPv6
+ * @active: true at the end that connects, false at the end that accepts
+ *
+ * If several prefixes match, the longest one counts.
+ *
+ * Context: RCU read-side section; the result is valid until its end.
+ * Return: the link, or NULL if no peer has the address.
+ */
 struct xway_link *xway_addr_find(u16 family, const __be32 *addr, bool active);
 
 /* ---- clients ---- */
@@ -209,7 +253,27 @@ struct xway_client {
 	int (*show)(struct xway_link *link, struct sk_buff *skb);
 };
 
+/**
+ * xway_client_register() - begin to use the core
+ * @client: the client; it must stay valid until it is unregistered
+ *
+ * Before this returns, @add_link was called for each link, and @up for each link that
+ * is up.
+ *
+ * Context: process, may sleep; takes xway_links_lock.
+ * Return: 0; -EINVAL if the service does not exist; -EBUSY if it has a client.
+ */
 int xway_client_register(const struct xway_client *client);
+
+/**
+ * xway_client_unregister() - stop using the core
+ * @client: the client, which has no channel left
+ *
+ * @del_link was called for each link when this returns. No call into the client
+ * follows.
+ *
+ * Context: process, may sleep; takes xway_links_lock.
+ */
 void xway_client_unregister(const struct xway_client *client);
 
 /* ---- channels ---- */
@@ -264,24 +328,168 @@ static inline void xway_chan_init(struct xway_chan *chan,
 	chan->link = link;
 }
 
+/**
+ * xway_chan_create() - make this end's half of a channel
+ * @chan: an initialized channel without an own half
+ * @pages: pages of the own ring, a power of two of at most XWAY_RING_PAGES_MAX
+ * @ring: set to the addresses of the ring's pages, which need not be contiguous;
+ *	has room for @pages addresses
+ *
+ * The words are zero. The ring may contain bytes of an earlier channel to the same
+ * peer, which that peer could read anyway.
+ *
+ * Context: process, may sleep, link's lock held.
+ * Return: 0; -ENOSPC if the arena may not grow or the link has XWAY_CHANS_MAX
+ * channels; -ENOMEM.
+ */
 int xway_chan_create(struct xway_chan *chan, u32 pages, void **ring);
+
+/**
+ * xway_chan_destroy() - free this end's half of a channel
+ * @chan: a channel with an own half. This end does not write it any more. The peer
+ *	has sent CLOSE, or does not answer any more.
+ *
+ * The number may name another channel at once. @event may still run for this channel
+ * until a grace period is over.
+ *
+ * Context: process, may sleep, link's lock held.
+ */
 void xway_chan_destroy(struct xway_chan *chan);
+
+/**
+ * xway_chan_describe() - put the place of this end's half into a message
+ * @chan: a channel with an own half
+ * @msg: OPEN or ACCEPT; @from and the fields of words and ring are set
+ *
+ * Context: any.
+ */
 void xway_chan_describe(const struct xway_chan *chan, struct xway_ctl *msg);
+
+/**
+ * xway_chan_described() - does a message describe a half of a channel?
+ * @msg: a private copy of the peer's message
+ *
+ * Context: any.
+ * Return: true if @ring_pages is a power of two of at most XWAY_RING_PAGES_MAX, and
+ * the other fields are such that xway_chan_map() may be called.
+ */
 bool xway_chan_described(const struct xway_ctl *msg);
+
+/**
+ * xway_chan_map() - map the peer's half of a channel
+ * @chan: a channel on which the peer's half is not mapped
+ * @msg: a private copy for which xway_chan_described() is true
+ * @ring: set to the addresses of the pages of the peer's ring; has room for
+ *	@ring_pages of @msg
+ *
+ * The pages stay mapped at least until xway_chan_unmap(). @peer of @chan is set last,
+ * with release.
+ *
+ * Context: process, may sleep, link's lock held.
+ * Return: 0; -EPROTO for pages that the peer has not shared; -ENOSPC if the peer
+ * shows more pages than may be mapped; -ENOMEM.
+ */
 int xway_chan_map(struct xway_chan *chan, const struct xway_ctl *msg, void **ring);
+
+/**
+ * xway_chan_set_peer_id() - keep the peer's number of a channel
+ * @chan: the channel; nothing was posted for it yet
+ * @msg: OPEN or ACCEPT of the peer
+ *
+ * For a client that does not map the peer's half, but must still send CLOSE.
+ * xway_chan_map() includes this.
+ *
+ * Context: link's lock held.
+ */
 void xway_chan_set_peer_id(struct xway_chan *chan, const struct xway_ctl *msg);
+
+/**
+ * xway_chan_unmap() - stop using the peer's half of a channel
+ * @chan: the channel; the client has cleared @peer a grace period ago
+ *
+ * The pages stay mapped for the next channel until the peer sends UNMAP. Nothing
+ * happens if the peer's half is not mapped.
+ *
+ * Context: process, link's lock held.
+ */
 void xway_chan_unmap(struct xway_chan *chan);
+
+/**
+ * xway_chan_post() - make the peer's client look at a channel
+ * @chan: a channel after xway_chan_map() or xway_chan_set_peer_id()
+ *
+ * The caller has stored what the peer is to find, and has made a full barrier.
+ *
+ * Context: any but hard interrupt; in an RCU read-side section that has seen @peer of
+ * the channel, or link's lock held.
+ */
 void xway_chan_post(struct xway_chan *chan);
+
+/**
+ * xway_chan_count_violation() - count that the peer has broken a rule of a client
+ * @chan: the channel; the client ends it, the core does not
+ *
+ * Context: any.
+ */
 void xway_chan_count_violation(struct xway_chan *chan);
 
+/**
+ * xway_ctl_send() - send a control message of a client
+ * @client: the client
+ * @link: the link
+ * @msg: the message, which is copied; its @service is set
+ *
+ * All messages of a link arrive in order, whatever their client. If the peer's arena
+ * is not mapped, the message is discarded.
+ *
+ * Context: process, may sleep, link's lock held.
+ */
 void xway_ctl_send(const struct xway_client *client, struct xway_link *link,
 		   struct xway_ctl *msg);
 
 /* ---- memory ---- */
 
+/**
+ * xway_peer_charge() - count pages that a client keeps for a peer
+ * @peer: the peer
+ * @pages: how many
+ *
+ * A client charges pages whose number the peer decides: the peer's rings while they
+ * are mapped, and private copies of unread bytes. The limit is peer_pages_max for
+ * all clients and all links of the peer together. An honest peer with the same
+ * parameters never reaches it, since its arena has no more pages.
+ *
+ * Context: any.
+ * Return: true if the pages are charged now; false if they would exceed the limit.
+ */
 bool xway_peer_charge(struct xway_peer *peer, u32 pages);
+
+/**
+ * xway_peer_uncharge() - undo xway_peer_charge()
+ * @peer: the peer
+ * @pages: how many pages the client does not keep any more
+ *
+ * Context: any.
+ */
 void xway_peer_uncharge(struct xway_peer *peer, u32 pages);
+
+/**
+ * xway_reclaim_now() - reclaim all free pages of a link for the kernel
+ * @pub: the link
+ *
+ * For the next 5 seconds, pages that channels free are reclaimed at once too.
+ *
+ * Context: process, link's lock held.
+ */
 void xway_reclaim_now(struct xway_link *link);
+
+/**
+ * xway_reclaim_urgent() - has the kernel asked for pages in the last seconds?
+ * @link: the link
+ *
+ * Context: link's lock held.
+ * Return: true if xway_reclaim_now() was called less than 5 seconds ago.
+ */
 bool xway_reclaim_urgent(const struct xway_link *link);
 
 #endif /* _XWAY_CORE_H */

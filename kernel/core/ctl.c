@@ -105,17 +105,6 @@ void xway_ctl_put(struct link *link, const struct xway_ctl *msg)
 	xway_ctl_flush(link);
 }
 
-/**
- * xway_ctl_send() - send a control message of a client
- * @client: the client
- * @link: the link
- * @msg: the message, which is copied; its @service is set
- *
- * All messages of a link arrive in order, whatever their client. If the peer's arena
- * is not mapped, the message is discarded.
- *
- * Context: process, may sleep, link's lock held.
- */
 void xway_ctl_send(const struct xway_client *client, struct xway_link *link,
 		   struct xway_ctl *msg)
 {

@@ -64,15 +64,6 @@ out:
 	spin_unlock_bh(&bell->lock);
 }
 
-/**
- * xway_chan_post() - make the peer's client look at a channel
- * @chan: a channel after xway_chan_map() or xway_chan_set_peer_id()
- *
- * The caller has stored what the peer is to find, and has made a full barrier.
- *
- * Context: any but hard interrupt; in an RCU read-side section that has seen @peer of
- * the channel, or link's lock held.
- */
 void xway_chan_post(struct xway_chan *chan)
 {
 	xway_doorbell_post(to_link(chan->link), chan->peer_id, &chan->last_post);

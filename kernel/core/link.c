@@ -132,12 +132,6 @@ struct link *xway_link_create(const struct xway_transport *tp, void *tp_data,
 	return link;
 }
 
-/**
- * xway_link_free() - free a link whose last reference is gone; see xway_link_put()
- * @pub: the link
- *
- * Context: any but hard interrupt.
- */
 void xway_link_free(struct xway_link *pub)
 {
 	struct link *link = to_link(pub);

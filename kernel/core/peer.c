@@ -91,19 +91,6 @@ void xway_peer_put(struct xway_peer *peer)
 		kfree(peer);
 }
 
-/**
- * xway_peer_charge() - count pages that a client keeps for a peer
- * @peer: the peer
- * @pages: how many
- *
- * A client charges pages whose number the peer decides: the peer's rings while they
- * are mapped, and private copies of unread bytes. The limit is peer_pages_max for
- * all clients and all links of the peer together. An honest peer with the same
- * parameters never reaches it, since its arena has no more pages.
- *
- * Context: any.
- * Return: true if the pages are charged now; false if they would exceed the limit.
- */
 bool xway_peer_charge(struct xway_peer *peer, u32 pages)
 {
 	int most = xway_arena_pages_max();
@@ -117,13 +104,6 @@ bool xway_peer_charge(struct xway_peer *peer, u32 pages)
 }
 EXPORT_SYMBOL_GPL(xway_peer_charge);
 
-/**
- * xway_peer_uncharge() - undo xway_peer_charge()
- * @peer: the peer
- * @pages: how many pages the client does not keep any more
- *
- * Context: any.
- */
 void xway_peer_uncharge(struct xway_peer *peer, u32 pages)
 {
 	atomic_sub(pages, &peer->charged);

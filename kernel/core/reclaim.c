@@ -55,13 +55,6 @@ static bool urgent(const struct link *link)
 	       time_before(jiffies, link->arena.urgent_since + URGENT);
 }
 
-/**
- * xway_reclaim_urgent() - has the kernel asked for pages in the last seconds?
- * @link: the link
- *
- * Context: link's lock held.
- * Return: true if xway_reclaim_now() was called less than 5 seconds ago.
- */
 bool xway_reclaim_urgent(const struct xway_link *link)
 {
 	return urgent(to_link(link));
@@ -148,14 +141,6 @@ u32 xway_reclaimable(const struct link *link)
 	return excess(&link->arena, link->arena.in_use, 0);
 }
 
-/**
- * xway_reclaim_now() - reclaim all free pages of a link for the kernel
- * @pub: the link
- *
- * For the next 5 seconds, pages that channels free are reclaimed at once too.
- *
- * Context: process, link's lock held.
- */
 void xway_reclaim_now(struct xway_link *pub)
 {
 	struct link *link = to_link(pub);
