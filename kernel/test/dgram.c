@@ -1,0 +1,710 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A second client of the core, for tests and as an example: it sends datagrams.
+ * doc/client.md goes through it.
+ *
+ * A link that is up gets one channel. The end with the lower nonce opens it, and
+ * tries again while there is none: as long as the peer has not loaded this module,
+ * its core declines. A ring holds records: a length, a serial number, as many bytes,
+ * which follow from the number, and padding to eight bytes. The writer publishes
+ * whole records. The reader checks all of it.
+ *
+ * Each link has a file in debugfs. "COUNT SIZE" written to it sends datagrams, and
+ * waits for room. "lie" breaks the rules instead. Reading it shows the state of the
+ * channel and what was counted.
+ *
+ * Locks, each taken under those before it:
+ *	dgram_mutex		the list of links
+ *	a link's @lock		channels begin and end
+ *	dgram_link's @lock	the rings: who reads the peer's half holds it
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/atomic.h>
+#include <linux/debugfs.h>
+#include <linux/list.h>
+#include <linux/module.h>
+#include <linux/sched/mm.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+
+#include "core/core.h"
+#include "core/ring.h"
+
+#define DGRAM_PAGES	16u
+#define DGRAM_RING	(DGRAM_PAGES * RING_PAGE_SIZE)
+#define DGRAM_MAX	16384u	/* bytes of a datagram */
+#define DGRAM_RETRY	(HZ / 5)
+#define DGRAM_PATIENCE	(5 * HZ)
+
+/* Own words: the writer's of the own ring, the reader's of the peer's */
+struct dgram_words {
+	u32 prod;
+	u32 want_room;
+
+	u32 cons __aligned(64);
+	u32 want_data;
+};
+
+static_assert(sizeof(struct dgram_words) <= XWAY_WORDS_SIZE);
+
+struct dgram_record {
+	u32 len;
+	u32 serial;
+};
+
+enum dgram_count {
+	DGRAM_OPENED,		/* channels that came to be live */
+	DGRAM_VIOLATIONS,	/* of the format above */
+	DGRAM_SENT,
+	DGRAM_SENT_BYTES,
+	DGRAM_RECEIVED,
+	DGRAM_RECEIVED_BYTES,
+	DGRAM_BAD,		/* the content is not that of the number */
+	DGRAM_LOST,		/* the number is not the next one */
+	DGRAM_DECLINED,		/* the first of enum xway_decline */
+	DGRAM_COUNTS = DGRAM_DECLINED + XWAY_DECLINE_SERVICE + 1
+};
+
+static const char *const dgram_counts[DGRAM_COUNTS] = {
+	"opened", "violations", "sent", "sent_bytes", "received", "received_bytes", "bad", "lost",
+	"declined:other", "declined:unknown", "declined:proof", "declined:off",
+	"declined:no-memory", "declined:later", "declined:no-service",
+};
+
+enum dgram_state {
+	DGRAM_NONE,
+	DGRAM_OPENING,	/* this end has sent OPEN */
+	DGRAM_LIVE,	/* the peer's half is mapped */
+	DGRAM_BROKEN,	/* the same, but nobody reads it: the peer has broken the rules */
+	DGRAM_CLOSING,	/* this end has sent CLOSE */
+};
+
+static const char *const dgram_states[] = {
+	"none", "opening", "live", "broken", "closing",
+};
+
+struct dgram_chan {
+	struct xway_chan chan;
+	struct dgram_link *dl;
+	enum dgram_state state;	/* written under both locks; BROKEN under the spinlock */
+	u32 sent;		/* the next serial number */
+	u32 received;		/* the same of the peer's */
+	void *ring[DGRAM_PAGES];
+	void *peer_ring[DGRAM_PAGES];
+	struct rcu_head rcu;
+};
+
+struct dgram_link {
+	struct xway_link *link;		/* a reference */
+	struct list_head list;		/* in dgram_links */
+	struct dentry *file;
+	spinlock_t lock;		/* see the top of this file */
+	struct dgram_chan *ch;		/* written under both locks */
+	u64 count[DGRAM_COUNTS];	/* under @lock */
+	wait_queue_head_t wait;		/* for room in the ring */
+	struct work_struct receive;
+	struct delayed_work tend;
+};
+
+static const struct xway_client dgram_client;
+static DEFINE_MUTEX(dgram_mutex);
+static LIST_HEAD(dgram_links);
+static struct dentry *dgram_folder;
+static bool dgram_leaving;	/* no channel may begin; read under a link's lock */
+static atomic_t dgram_chans;	/* of all links */
+static DECLARE_WAIT_QUEUE_HEAD(dgram_ended);
+
+/* ---- the rings ---- */
+
+static u32 dgram_space(u32 len)
+{
+	return ALIGN(sizeof(struct dgram_record) + len, sizeof(struct dgram_record));
+}
+
+static u8 dgram_byte(u32 serial, u32 at)
+{
+	return serial * 29 + at + (at >> 8);
+}
+
+/* Write a datagram's content into the own ring, or read the peer's. Return: false if it differs. */
+static bool dgram_content(void *const *ring, u32 idx, u32 serial, u32 len, bool write)
+{
+	u32 done, n, i;
+
+	for (done = 0; done < len; done += n) {
+		u8 *at;
+
+		n = len - done;
+		at = xway_ring_at(ring, idx + done, DGRAM_RING, &n);
+		for (i = 0; i < n; i++) {
+			if (write)
+				at[i] = dgram_byte(serial, done + i);
+			else if (at[i] != dgram_byte(serial, done + i))
+				return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * The peer's words of a live channel. They stay while the caller holds the spinlock:
+ * dgram_unmap() takes it before it lets go of them.
+ */
+static const struct dgram_words *dgram_peer(const struct dgram_chan *ch)
+{
+	return rcu_dereference_protected(ch->chan.peer, lockdep_is_held(&ch->dl->lock));
+}
+
+static void dgram_post(struct dgram_chan *ch)
+{
+	/* Nobody clears @peer under our lock. The core wants to see RCU all the same. */
+	rcu_read_lock();
+	xway_chan_post(&ch->chan);
+	rcu_read_unlock();
+}
+
+/* The peer has broken the rules. The caller cannot close: that takes the link's lock. */
+static void dgram_broken(struct dgram_chan *ch)
+{
+	lockdep_assert_held(&ch->dl->lock);
+	ch->state = DGRAM_BROKEN;
+	ch->dl->count[DGRAM_VIOLATIONS]++;
+	xway_chan_count_violation(&ch->chan);
+	mod_delayed_work(xway_core_wq, &ch->dl->tend, 0);
+}
+
+/* Read what is in the ring of a live channel. Return: true if the peer has written more. */
+static bool dgram_take(struct dgram_chan *ch)
+{
+	const struct dgram_words *peer = dgram_peer(ch);
+	struct dgram_words *own = ch->chan.own;
+	struct dgram_link *dl = ch->dl;
+	u32 cons = own->cons, left;
+
+	/* Pairs with the release of @prod in dgram_put(): the records are there. */
+	if (!xway_ring_unread(ring_load_acquire(&peer->prod), cons, DGRAM_RING, &left))
+		goto broken;
+	while (left) {
+		u32 size = sizeof(struct dgram_record), len, serial;
+		const struct dgram_record *rec;
+
+		/* It does not cross a page: @cons is a multiple of its size. */
+		rec = xway_ring_at(ch->peer_ring, cons, DGRAM_RING, &size);
+		len = READ_ONCE(rec->len);
+		serial = READ_ONCE(rec->serial);
+		if (left < size || len > DGRAM_MAX || dgram_space(len) > left)
+			goto broken;
+		dl->count[DGRAM_RECEIVED]++;
+		dl->count[DGRAM_RECEIVED_BYTES] += len;
+		dl->count[DGRAM_LOST] += serial != ch->received;
+		if (!dgram_content(ch->peer_ring, cons + size, serial, len, false))
+			dl->count[DGRAM_BAD]++;
+		ch->received = serial + 1;
+		cons += dgram_space(len);
+		left -= dgram_space(len);
+	}
+	if (cons != own->cons && xway_ring_publish(&own->cons, cons, own->cons, &peer->want_room))
+		dgram_post(ch);
+	xway_ring_arm(&own->want_data, cons + 1);
+	return ring_load(&peer->prod) != cons;
+broken:
+	dgram_broken(ch);
+	return false;
+}
+
+static void dgram_receive(struct work_struct *work)
+{
+	struct dgram_link *dl = container_of(work, struct dgram_link, receive);
+	bool more;
+
+	do {
+		spin_lock(&dl->lock);
+		more = dl->ch && dl->ch->state == DGRAM_LIVE && dgram_take(dl->ch);
+		spin_unlock(&dl->lock);
+		cond_resched();
+	} while (more);
+}
+
+/*
+ * Write a datagram into the ring. The caller holds the spinlock. Return: 0; -EAGAIN
+ * without room (dgram_event() is called when there is); -ENOTCONN; -EPROTO.
+ */
+static int dgram_put(struct dgram_chan *ch, u32 len)
+{
+	u32 size = sizeof(struct dgram_record), need = dgram_space(len), used, prod;
+	struct dgram_words *own;
+	struct dgram_record *rec;
+	bool armed = false;
+
+	if (!ch || ch->state != DGRAM_LIVE)
+		return -ENOTCONN;
+	own = ch->chan.own;
+	prod = own->prod;
+	for (;; armed = true) {
+		/* Pairs with the release of @cons in dgram_take(): what was there is read. */
+		u32 cons = ring_load_acquire(&dgram_peer(ch)->cons);
+
+		if (!xway_ring_unread(prod, cons, DGRAM_RING, &used)) {
+			dgram_broken(ch);
+			return -EPROTO;
+		}
+		if (DGRAM_RING - used >= need)
+			break;
+		if (armed)
+			return -EAGAIN;
+		xway_ring_arm(&own->want_room, prod + need - DGRAM_RING);
+	}
+	rec = xway_ring_at(ch->ring, prod, DGRAM_RING, &size);
+	rec->len = len;
+	rec->serial = ch->sent;
+	dgram_content(ch->ring, prod + size, ch->sent++, len, true);
+	ch->dl->count[DGRAM_SENT]++;
+	ch->dl->count[DGRAM_SENT_BYTES] += len;
+	if (xway_ring_publish(&own->prod, prod + need, prod, &dgram_peer(ch)->want_data))
+		dgram_post(ch);
+	return 0;
+}
+
+static int dgram_try_send(struct dgram_link *dl, u32 len)
+{
+	int err;
+
+	spin_lock(&dl->lock);
+	err = dgram_put(dl->ch, len);
+	spin_unlock(&dl->lock);
+	return err;
+}
+
+/* Do what no honest end does: claim more unread bytes than the ring has. */
+static int dgram_lie(struct dgram_link *dl)
+{
+	struct dgram_chan *ch;
+	int err = -ENOTCONN;
+
+	spin_lock(&dl->lock);
+	ch = dl->ch;
+	if (ch && ch->state == DGRAM_LIVE) {
+		struct dgram_words *own = ch->chan.own;
+
+		ring_store_release(&own->prod, own->prod + 2 * DGRAM_RING);
+		ring_mb();	/* as in xway_ring_publish() */
+		dgram_post(ch);
+		err = 0;
+	}
+	spin_unlock(&dl->lock);
+	return err;
+}
+
+/* ---- channels: all of this holds the link's lock ---- */
+
+static struct dgram_link *dgram_link(struct xway_link *link)
+{
+	return rcu_dereference_protected(link->data[XWAY_SERVICE_TEST],
+					 lockdep_is_held(&link->lock));
+}
+
+static bool dgram_may_begin(struct dgram_link *dl)
+{
+	lockdep_assert_held(&dl->link->lock);
+	return xway_link_is_up(dl->link) && !READ_ONCE(dgram_leaving);
+}
+
+static void dgram_set(struct dgram_link *dl, struct dgram_chan *ch, enum dgram_state state)
+{
+	lockdep_assert_held(&dl->link->lock);
+	spin_lock(&dl->lock);
+	dl->ch = ch;
+	if (ch)
+		ch->state = state;
+	dl->count[DGRAM_OPENED] += state == DGRAM_LIVE;
+	spin_unlock(&dl->lock);
+	wake_up_all(&dl->wait);
+}
+
+/* Make a channel with an own half. Return: NULL without memory. */
+static struct dgram_chan *dgram_create(struct dgram_link *dl)
+{
+	struct dgram_chan *ch = kzalloc(sizeof(*ch), GFP_NOIO);
+	struct dgram_words *own;
+
+	if (!ch)
+		return NULL;
+	ch->dl = dl;
+	xway_chan_init(&ch->chan, &dgram_client, dl->link);
+	if (xway_chan_create(&ch->chan, DGRAM_PAGES, ch->ring)) {
+		kfree(ch);
+		return NULL;
+	}
+	own = ch->chan.own;
+	own->want_data = 1;	/* the peer's first record is to cause an event */
+	atomic_inc(&dgram_chans);
+	return ch;
+}
+
+static void dgram_destroy(struct dgram_chan *ch)
+{
+	xway_chan_destroy(&ch->chan);
+	/* dgram_event() may still run for it. */
+	kfree_rcu(ch, rcu);
+	if (atomic_dec_and_test(&dgram_chans))
+		wake_up_all(&dgram_ended);
+}
+
+/* Destroy the channel, which has ended, and try to open another. */
+static void dgram_end(struct dgram_link *dl)
+{
+	struct dgram_chan *ch = dl->ch;
+
+	dgram_set(dl, NULL, DGRAM_NONE);
+	dgram_destroy(ch);
+	queue_delayed_work(xway_core_wq, &dl->tend, DGRAM_RETRY);
+}
+
+static void dgram_say(struct dgram_link *dl, struct dgram_chan *ch, u32 type)
+{
+	struct xway_ctl msg = { .type = type, .chan = ch->chan.peer_id };
+
+	if (type != XWAY_CTL_CLOSE)
+		xway_chan_describe(&ch->chan, &msg);
+	xway_ctl_send(&dgram_client, dl->link, &msg);
+}
+
+/* Stop using the peer's half. Who uses it holds the spinlock, so no grace period is needed. */
+static void dgram_unmap(struct dgram_link *dl)
+{
+	spin_lock(&dl->lock);
+	dl->ch->state = DGRAM_CLOSING;
+	RCU_INIT_POINTER(dl->ch->chan.peer, NULL);
+	spin_unlock(&dl->lock);
+	wake_up_all(&dl->wait);
+	xway_chan_unmap(&dl->ch->chan);
+}
+
+/*
+ * Unmap and send CLOSE, if the peer's half is mapped. A channel that waits for its
+ * answer has to wait on: dgram_accepted() closes it then.
+ */
+static void dgram_close(struct dgram_link *dl)
+{
+	lockdep_assert_held(&dl->link->lock);
+	if (!dl->ch || dl->ch->state == DGRAM_OPENING || dl->ch->state == DGRAM_CLOSING)
+		return;
+	dgram_unmap(dl);
+	dgram_say(dl, dl->ch, XWAY_CTL_CLOSE);
+}
+
+/* Open a channel, if this end is to and there is none, or close a broken one. */
+static void dgram_tend(struct work_struct *work)
+{
+	struct dgram_link *dl = container_of(to_delayed_work(work), struct dgram_link, tend);
+	struct xway_link *link = dl->link;
+	unsigned int noio = memalloc_noio_save();
+	struct dgram_chan *ch;
+
+	mutex_lock(&link->lock);
+	if (dl->ch && READ_ONCE(dl->ch->state) == DGRAM_BROKEN) {
+		dgram_close(dl);
+	} else if (!dl->ch && dgram_may_begin(dl) && link->nonce < link->peer_nonce) {
+		ch = dgram_create(dl);
+		if (ch) {
+			dgram_set(dl, ch, DGRAM_OPENING);
+			dgram_say(dl, ch, XWAY_CTL_OPEN);
+		} else {
+			queue_delayed_work(xway_core_wq, &dl->tend, DGRAM_RETRY);
+		}
+	}
+	mutex_unlock(&link->lock);
+	memalloc_noio_restore(noio);
+}
+
+static int dgram_map(struct dgram_chan *ch, const struct xway_ctl *msg)
+{
+	int err = xway_chan_map(&ch->chan, msg, ch->peer_ring);
+
+	if (err == -EPROTO)
+		xway_chan_count_violation(&ch->chan);
+	return err;
+}
+
+/* Can this half be mapped, and has @peer_ring room for it? */
+static bool dgram_fits(const struct xway_ctl *msg)
+{
+	return xway_chan_described(msg) && msg->ring_pages == DGRAM_PAGES;
+}
+
+/* The peer has sent OPEN. Return: 0, or the reason to decline. */
+static int dgram_accept(struct dgram_link *dl, const struct xway_ctl *msg)
+{
+	struct dgram_chan *ch;
+
+	if (!dl)
+		return XWAY_DECLINE_MEMORY;
+	if (!dgram_may_begin(dl))
+		return XWAY_DECLINE_OFF;
+	if (dl->ch)
+		return XWAY_DECLINE_LATER;
+	ch = dgram_create(dl);
+	if (!ch)
+		return XWAY_DECLINE_MEMORY;
+	if (dgram_map(ch, msg)) {
+		dgram_destroy(ch);
+		return XWAY_DECLINE_MEMORY;
+	}
+	dgram_set(dl, ch, DGRAM_LIVE);
+	dgram_say(dl, ch, XWAY_CTL_ACCEPT);
+	return 0;
+}
+
+static void dgram_accepted(struct dgram_link *dl, struct dgram_chan *ch,
+			   const struct xway_ctl *msg)
+{
+	if (dgram_may_begin(dl) && !dgram_map(ch, msg)) {
+		dgram_set(dl, ch, DGRAM_LIVE);
+		/* The peer may have written and posted before this. */
+		queue_work(xway_core_wq, &dl->receive);
+	} else {
+		xway_chan_set_peer_id(&ch->chan, msg);
+		dgram_set(dl, ch, DGRAM_CLOSING);
+		dgram_say(dl, ch, XWAY_CTL_CLOSE);
+	}
+}
+
+static bool dgram_ctl(struct xway_link *link, struct xway_chan *chan, const struct xway_ctl *msg)
+{
+	struct dgram_chan *ch = chan ? container_of(chan, struct dgram_chan, chan) : NULL;
+	struct dgram_link *dl = dgram_link(link);
+	struct xway_ctl no = { .type = XWAY_CTL_DECLINE, .chan = msg->from };
+
+	switch (msg->type) {
+	case XWAY_CTL_OPEN:
+		if (!dgram_fits(msg))
+			return false;
+		no.arg = dgram_accept(dl, msg);
+		if (no.arg)
+			xway_ctl_send(&dgram_client, link, &no);
+		return true;
+	case XWAY_CTL_ACCEPT:
+		if (ch->state != DGRAM_OPENING || !dgram_fits(msg))
+			return false;
+		dgram_accepted(dl, ch, msg);
+		return true;
+	case XWAY_CTL_DECLINE:
+		if (ch->state != DGRAM_OPENING)
+			return false;
+		spin_lock(&dl->lock);
+		dl->count[DGRAM_DECLINED + (msg->arg <= XWAY_DECLINE_SERVICE ? msg->arg : 0)]++;
+		spin_unlock(&dl->lock);
+		dgram_end(dl);
+		return true;
+	case XWAY_CTL_CLOSE:
+		if (ch->state == DGRAM_OPENING)
+			return false;
+		/* The peer keeps its half until we send CLOSE: nothing that it sent is lost. */
+		spin_lock(&dl->lock);
+		if (ch->state == DGRAM_LIVE)
+			dgram_take(ch);
+		spin_unlock(&dl->lock);
+		dgram_close(dl);
+		dgram_end(dl);
+		return true;
+	}
+	return false;
+}
+
+static void dgram_event(struct xway_chan *chan)
+{
+	/* dgram_del_link() waits for us before it frees this. */
+	struct dgram_link *dl = container_of(chan, struct dgram_chan, chan)->dl;
+
+	queue_work(xway_core_wq, &dl->receive);
+	wake_up_all(&dl->wait);
+}
+
+/* ---- links ---- */
+
+static void dgram_up(struct xway_link *link)
+{
+	struct dgram_link *dl = dgram_link(link);
+
+	if (dl)
+		queue_delayed_work(xway_core_wq, &dl->tend, 0);
+}
+
+static void dgram_drain(struct xway_link *link)
+{
+	struct dgram_link *dl;
+
+	mutex_lock(&link->lock);
+	dl = dgram_link(link);
+	if (dl)
+		dgram_close(dl);
+	mutex_unlock(&link->lock);
+}
+
+static void dgram_abort(struct xway_link *link)
+{
+	struct dgram_link *dl;
+
+	mutex_lock(&link->lock);
+	dl = dgram_link(link);
+	if (dl && dl->ch) {
+		dgram_unmap(dl);
+		dgram_end(dl);
+	}
+	mutex_unlock(&link->lock);
+}
+
+static int dgram_show(struct seq_file *seq, void *unused)
+{
+	struct dgram_link *dl = seq->private;
+	unsigned int i;
+
+	spin_lock(&dl->lock);
+	seq_printf(seq, "state %s\n", dgram_states[dl->ch ? dl->ch->state : DGRAM_NONE]);
+	for (i = 0; i < DGRAM_COUNTS; i++)
+		seq_printf(seq, "%s %llu\n", dgram_counts[i], dl->count[i]);
+	spin_unlock(&dl->lock);
+	return 0;
+}
+
+static int dgram_open(struct inode *inode, struct file *file)
+{
+	return single_open(file, dgram_show, inode->i_private);
+}
+
+static ssize_t dgram_write(struct file *file, const char __user *from, size_t len, loff_t *pos)
+{
+	struct dgram_link *dl = ((struct seq_file *)file->private_data)->private;
+	u32 count, size;
+	char text[32];
+	int err;
+
+	if (len >= sizeof(text))
+		return -EINVAL;
+	if (copy_from_user(text, from, len))
+		return -EFAULT;
+	text[len] = 0;
+	if (sysfs_streq(text, "lie"))
+		return dgram_lie(dl) ?: len;
+	if (sscanf(text, "%u %u", &count, &size) != 2 || size > DGRAM_MAX)
+		return -EINVAL;
+	for (; count; count--) {
+		long left = wait_event_interruptible_timeout(dl->wait,
+				(err = dgram_try_send(dl, size)) != -EAGAIN, DGRAM_PATIENCE);
+
+		if (left < 0)
+			return -EINTR;
+		if (!left)
+			return -ETIMEDOUT;
+		if (err)
+			return err;
+	}
+	return len;
+}
+
+static const struct file_operations dgram_fops = {
+	.owner = THIS_MODULE,
+	.open = dgram_open,
+	.read = seq_read,
+	.write = dgram_write,
+	.llseek = seq_lseek,
+	.release = single_release,
+};
+
+static int dgram_add_link(struct xway_link *link)
+{
+	struct dgram_link *dl = kzalloc(sizeof(*dl), GFP_KERNEL);
+
+	if (!dl)
+		return -ENOMEM;
+	dl->link = xway_link_get(link);
+	spin_lock_init(&dl->lock);
+	init_waitqueue_head(&dl->wait);
+	INIT_WORK(&dl->receive, dgram_receive);
+	INIT_DELAYED_WORK(&dl->tend, dgram_tend);
+	mutex_lock(&dgram_mutex);
+	list_add(&dl->list, &dgram_links);
+	mutex_unlock(&dgram_mutex);
+	mutex_lock(&link->lock);
+	rcu_assign_pointer(link->data[XWAY_SERVICE_TEST], dl);
+	mutex_unlock(&link->lock);
+	dl->file = debugfs_create_file(link->name, 0600, dgram_folder, dl, &dgram_fops);
+	return 0;
+}
+
+static void dgram_del_link(struct xway_link *link)
+{
+	struct dgram_link *dl;
+
+	mutex_lock(&link->lock);
+	dl = dgram_link(link);
+	RCU_INIT_POINTER(link->data[XWAY_SERVICE_TEST], NULL);
+	mutex_unlock(&link->lock);
+	if (!dl)
+		return;
+	mutex_lock(&dgram_mutex);
+	list_del(&dl->list);
+	mutex_unlock(&dgram_mutex);
+	debugfs_remove(dl->file);	/* waits for those in dgram_write() */
+	/* dgram_event() may run for the last channel. After that nothing queues work. */
+	synchronize_rcu();
+	cancel_delayed_work_sync(&dl->tend);
+	cancel_work_sync(&dl->receive);
+	xway_link_put(link);
+	kfree(dl);
+}
+
+static const struct xway_client dgram_client = {
+	.service = XWAY_SERVICE_TEST,
+	.name = "dgram-test",
+	.add_link = dgram_add_link,
+	.del_link = dgram_del_link,
+	.up = dgram_up,
+	.ctl = dgram_ctl,
+	.event = dgram_event,
+	.drain = dgram_drain,
+	.abort = dgram_abort,
+};
+
+static int __init dgram_init(void)
+{
+	int err;
+
+	dgram_folder = debugfs_create_dir("xway_dgram", NULL);
+	err = xway_client_register(&dgram_client);
+	if (err)
+		debugfs_remove(dgram_folder);
+	return err;
+}
+
+static void dgram_each(void (*end)(struct xway_link *link))
+{
+	struct dgram_link *dl;
+
+	mutex_lock(&dgram_mutex);
+	list_for_each_entry(dl, &dgram_links, list)
+		end(dl->link);
+	mutex_unlock(&dgram_mutex);
+}
+
+static void __exit dgram_exit(void)
+{
+	WRITE_ONCE(dgram_leaving, true);
+	dgram_each(dgram_drain);
+	if (!wait_event_timeout(dgram_ended, !atomic_read(&dgram_chans), DGRAM_PATIENCE)) {
+		pr_warn("a peer does not close its channel; it is destroyed\n");
+		dgram_each(dgram_abort);
+	}
+	xway_client_unregister(&dgram_client);
+	debugfs_remove(dgram_folder);
+}
+
+module_init(dgram_init);
+module_exit(dgram_exit);
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("XWAY: datagrams over channels of its own, a test");
