@@ -24,7 +24,9 @@ pytestmark = [
 
 
 def load(guest: Guest) -> None:
-    guest.run(f"mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug; modprobe {MODULE}")
+    guest.run(
+        f"mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug; modprobe {MODULE}"
+    )
 
 
 def unload(guest: Guest) -> None:
@@ -88,14 +90,18 @@ def test_datagrams_beside_sockets(ends: Ends) -> None:
             for size, count in ((0, 100), (1, 100), (4089, 100), (16384, 30)):
                 check(one, other, size, count)
         before = [counts(guest) for guest in guests]
-        some = "for i in $(seq 20); do for size in 12 1000 9000; do echo 20 $size >$file || exit 1; done; done"
+        some = "for i in $(seq 20); do for n in 12 1000 9000; do echo 20 $n >$file || exit 1; done; done"
         both = [guest.start(f"file=$(echo {FILES}); {some}") for guest in guests]
         ends.stream(size=4 * MIB, settle=60000)
         for sender in both:
             done = sender.wait(60)
             assert done.status == 0, done.stderr
         for guest, was in zip(guests, before, strict=True):
-            until(lambda guest=guest, was=was: counts(guest)["received"] >= was["received"] + 1200, "all of it", 30)
+            until(
+                lambda guest=guest, was=was: counts(guest)["received"] >= was["received"] + 1200,
+                "all of it",
+                30,
+            )
             seen = traffic.moved(was, counts(guest))
             assert seen["sent"] == seen["received"] == 1200, seen
             assert seen["sent_bytes"] == seen["received_bytes"] == 400 * (12 + 1000 + 9000), seen
@@ -157,7 +163,7 @@ def test_peer_without_the_service(ends: Ends) -> None:
 
 
 def test_peer_that_lies(ends: Ends) -> None:
-    """A channel whose words cannot be true ends, is counted, and is followed by another. Nothing else ends."""
+    """A channel whose words cannot be true ends, is counted, and another follows. Nothing else ends."""
     liar, victim = ends.active, ends.passive
     with loaded(liar, victim):
         core = [traffic.counters(guest) for guest in (liar, victim)]
@@ -166,7 +172,10 @@ def test_peer_that_lies(ends: Ends) -> None:
             until(lambda n=number: counts(victim)["opened"] == counts(liar)["opened"] == n + 1, "another", 30)
             assert counts(victim)["violations"] == number
             check(victim, liar, 700, 10)
-        seen = [traffic.moved(was, traffic.counters(guest)) for was, guest in zip(core, (liar, victim), strict=True)]
+        seen = [
+            traffic.moved(was, traffic.counters(guest))
+            for was, guest in zip(core, (liar, victim), strict=True)
+        ]
         assert counts(liar)["violations"] == 0
     assert [end["violations"] for end in seen] == [0, 3], seen
     assert not any(end["links_down"] for end in seen), seen
