@@ -81,6 +81,21 @@ def test_timeout_kills(guest: Guest) -> None:
     assert guest.run("pgrep -f '^sleep 1234'", check=False).status == 1
 
 
+@pytest.mark.parametrize(
+    ("seconds", "instructions", "slow"), [(0.1, False, 1), (2, False, 4), (99, False, 20), (0.1, True, 20)]
+)
+def test_limits_are_never_shorter_nor_endless(seconds: float, instructions: bool, slow: float) -> None:
+    assert pace.slowness(pace.USUAL * seconds, instructions) == slow
+
+
+def test_limits_are_longer_where_all_is_slow(machine: Machine, guest: Guest) -> None:
+    try:
+        pace.use(20)
+        guest.run("sleep 2", timeout=1)
+    finally:
+        pace.use(machine.slow)
+
+
 def test_what_is_left_in_the_background_goes_on(guest: Guest) -> None:
     late = "until [ -e /tmp/go ]; do sleep 0.1; done; echo late; echo over >/tmp/late"
     assert guest.run(f"rm -f /tmp/go; ({late}) & echo started", timeout=60).stdout == "started\n"
@@ -171,7 +186,9 @@ def test_command_line(machine: Machine, tmp_path: Path) -> None:
     assert rig("get", "g2:/tmp/a", str(tmp_path / "b")).returncode == 0
     assert (tmp_path / "b").read_text() == "content"
     assert "Linux version" in rig("log", "g1").stdout
-    assert re.search(r"g2 .* answers", rig("status").stdout)
+    assert re.search(
+        rf"{machine.name}: .* limits x {machine.slow:.1f}\n(.*\n)*  g2 .* answers", rig("status").stdout
+    )
     wrong = rig("exec", "g9", "--", "true")
     assert wrong.returncode == 125 and "no domain g9" in wrong.stderr
     again = rig("up")
