@@ -10,7 +10,7 @@ MIB = 1 << 20
 LIVES = 40
 
 pytestmark = [
-    pytest.mark.rig(type="pv", kernel="6.12"),
+    pytest.mark.rig(type="pv", kernel="6.12", deep=True),
     pytest.mark.rig(type="pv", kernel="6.1", vcpus=2),  # where what ends a link meets what an event began
 ]
 

@@ -13,27 +13,39 @@ MIB = 1 << 20
 SIZE = int(os.environ.get("XWAY_TEST_MIB", "1024")) * MIB
 SETTLE = 250000  # milliseconds that many connections on a slow machine may have until each has its channel
 
-# Two vCPUs of a PVH guest would wait for each other: it is emulated on one CPU.
-pytestmark = [
-    pytest.mark.rig(type="pv", kernel="6.12"),
-    pytest.mark.rig(type="pv", kernel="6.1", vcpus=2),
-    pytest.mark.rig(type="pvh", kernel="6.12"),
-    pytest.mark.rig(type="pvh", kernel="6.1"),
+# The kinds of guests. Two vCPUs of a PVH guest would wait for each other: it is emulated on one CPU.
+KINDS = [
+    {"type": "pv", "kernel": "6.12"},
+    {"type": "pv", "kernel": "6.1", "vcpus": 2},
+    {"type": "pvh", "kernel": "6.12"},
+    {"type": "pvh", "kernel": "6.1"},  # the slowest
 ]
 
 
-def but_pvh_6_1(test: Callable[..., None]) -> Callable[..., None]:
-    """Leave out the slowest guests, for a test that takes minutes: type and kernel are tested apart."""
-    for mark in pytestmark[:-1]:
-        test = mark(test)
-    return test
+def on(always: int, deep: int = len(KINDS)) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Run a test on the first so many kinds of guests, and on more where deep tests are asked for."""
+
+    def marked(test: Callable[..., None]) -> Callable[..., None]:
+        for number, kind in enumerate(KINDS[:deep]):
+            test = pytest.mark.rig(**kind, deep=number >= always)(test)
+        return test
+
+    return marked
 
 
 def choose(ends: Ends, family: str) -> None:
     ends.address = ends.passive.ip4 if family == "ipv4" else ends.passive.ip6
 
 
-@pytest.mark.parametrize(("family", "size"), [("ipv4", SIZE), ("ipv6", SIZE // 8)])
+@on(3)
+@pytest.mark.parametrize(
+    ("family", "size"),
+    [
+        ("ipv4", SIZE // 4),
+        ("ipv6", SIZE // 8),
+        pytest.param("ipv4", SIZE, marks=pytest.mark.deep),
+    ],
+)
 def test_both_directions_at_once(ends: Ends, machine: Machine, family: str, size: int) -> None:
     """One connection, sizes from 1 byte to 1 MiB; the switch falls where it falls."""
     choose(ends, family)
@@ -49,6 +61,7 @@ def test_both_directions_at_once(ends: Ends, machine: Machine, family: str, size
         assert 1 <= end["switched_to_ring"] <= 1 + stalled, moved.seen()
 
 
+@on(1)
 @pytest.mark.parametrize(
     ("passive", "active", "family"),
     [("poll", "epoll", "ipv4"), ("epoll", "block", "ipv6"), ("block", "poll", "ipv4")],
@@ -60,7 +73,7 @@ def test_event_loops(ends: Ends, passive: str, active: str, family: str) -> None
     assert moved.ring_share() > 0.9, moved.seen()
 
 
-@but_pvh_6_1
+@on(1, 3)
 def test_one_after_another_and_at_once(ends: Ends, machine: Machine) -> None:
     # On one emulated CPU two PVH guests need a fifth of a second for a connection and its channel.
     after, at_once = (1000, 500) if machine.config.type == "pv" else (100, 100)
@@ -78,7 +91,7 @@ def test_one_after_another_and_at_once(ends: Ends, machine: Machine) -> None:
     assert moved.active["channels"] == moved.passive["channels"] == after + at_once, moved.seen()
 
 
-@but_pvh_6_1
+@on(2, 3)
 def test_off_and_on_in_mid_stream(ends: Ends, machine: Machine) -> None:
     # Most of it goes by TCP, which takes two emulated PVH guests minutes on a slow machine.
     size = (16 if machine.config.type == "pv" else 8) * MIB
@@ -95,6 +108,7 @@ def test_off_and_on_in_mid_stream(ends: Ends, machine: Machine) -> None:
         )
 
 
+@on(3)
 def test_module_unloads_and_comes_back(ends: Ends) -> None:
     """After connections close nothing is left; the link ends and begins again."""
     with traffic.measured(ends):
