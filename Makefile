@@ -80,9 +80,10 @@ check-plain: packages
 check-xen: packages
 	$(PART) $(PYTEST) tests/xen -m "not deep"
 
+check-deep: export XWAY_TEST_STRESS_SECONDS ?= 600
 check-deep: packages
-	XWAY_TEST_STRESS_SECONDS=$${XWAY_TEST_STRESS_SECONDS:-600} $(PYTEST) tests/xen tests/plain -m deep
-	tests/uml/run --stress 600
+	tests/uml/run --stress $$XWAY_TEST_STRESS_SECONDS
+	$(PYTEST) tests/plain tests/xen -m deep
 
 bench: EXTENT := --full
 bench-quick: EXTENT := --quick
