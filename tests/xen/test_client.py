@@ -18,7 +18,7 @@ FILES = f"{FOLDER}/xen:*"  # one, with two guests
 RELOADS = 20
 
 pytestmark = [
-    pytest.mark.rig(type="pv", kernel="6.12"),
+    pytest.mark.rig(type="pv", kernel="6.12", deep=True),
     pytest.mark.rig(type="pv", kernel="6.1", vcpus=2),
 ]
 
