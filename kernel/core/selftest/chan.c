@@ -4,7 +4,7 @@
 
 #include "ends.h"
 
-/* What one end writes is what the other reads, and nothing is counted twice. */
+/* Each end has mapped the words and the ring of the other, each page once. */
 static bool chan_halves(void)
 {
 	int i, page;
@@ -20,14 +20,14 @@ static bool chan_halves(void)
 			       fake_client.peer_ring[!i][page]);
 		EXPECT(end(i)->pub.n_chans == 1);
 		EXPECT(end(i)->arena.in_use == XWAY_RING_PAGES_MAX + 1);
-		/* And what is fixed, and the directory */
+		/* The fixed pages and a directory are mapped, too. */
 		EXPECT(end(i)->import.mapped ==
 		       XWAY_RING_PAGES_MAX + 1 + XWAY_PAGES_FIXED + 1);
 	}
 	return true;
 }
 
-/* The peer describes a half that it does not show, or that would not fit. */
+/* The peer describes a half that is not in its arena, or has no valid size. */
 static bool chan_lies(void)
 {
 	static void *ring[XWAY_RING_PAGES_MAX];
@@ -84,7 +84,7 @@ static bool chan_lies(void)
 		EXPECT(err == -EPROTO);
 		EXPECT(!rcu_access_pointer(chan.peer) && !chan.peer_ring_pages);
 	}
-	/* What was mapped of it before that was seen is not in use. */
+	/* Lie 5: its first page was mapped, and is not in use. */
 	mutex_lock(&link->pub.lock);
 	unused = xway_import_unmap(link, end(A)->arena.pages - 1, 1);
 	mutex_unlock(&link->pub.lock);
@@ -92,7 +92,7 @@ static bool chan_lies(void)
 	return true;
 }
 
-/* Who rings twice before the peer looks is heard once. */
+/* Two posts before the peer looks are one event. */
 static bool chan_rings(void)
 {
 	int i;

@@ -15,7 +15,7 @@ static bool client_registers(void)
 	EXPECT(xway_client_register(&wrong) == -EINVAL);
 	EXPECT(!fake_client.added);
 
-	/* It is shown what is there, and told what is up. */
+	/* Both links are there, and both are up. */
 	EXPECT(!fake_client_register());
 	EXPECT(fake_client.added == 2 && fake_client.up == 2);
 	EXPECT(fake_client_register() == -EBUSY);
@@ -31,14 +31,14 @@ static bool client_registers(void)
 	EXPECT(fake_client.up == 2 && !fake_client.deleted);
 
 	fake_client_end();
-	EXPECT(fake_client.deleted == 2 && fake_client_left());
-	/* One that comes again is told again. */
+	EXPECT(fake_client.deleted == 2 && fake_client_nothing_left());
+	/* A client that registers again is told again. */
 	EXPECT(!fake_client_register());
 	EXPECT(fake_client.added == 4 && fake_client.up == 4);
 	return true;
 }
 
-/* Links come and go, and are up again and again. */
+/* A client hears of each new link, of its end, and of each session. */
 static bool client_of_links(void)
 {
 	struct link *other;
@@ -60,7 +60,7 @@ static bool client_of_links(void)
 	return true;
 }
 
-/* Two more clients, and the pages that each could give up */
+/* Two more clients. @has: pages that it can reclaim; @wanted: pages it was asked for */
 static struct {
 	long has;
 	long wanted;
@@ -94,7 +94,7 @@ static void del_link(struct xway_link *link)
 {
 }
 
-/* They have neither channels nor messages, and so need no more. */
+/* The core calls no other function of a client without channels on a link that stays up. */
 static const struct xway_client givers[2] = {
 	{
 		.service = 1,
@@ -109,7 +109,7 @@ static const struct xway_client givers[2] = {
 	},
 };
 
-/* What one does not give up is wanted of the next. */
+/* The pages that one client does not reclaim are asked for at the next one. */
 static bool client_reclaim(void)
 {
 	static const struct {

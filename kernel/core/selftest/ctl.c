@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Tests of control messages, and whose they are */
+/* Tests of control messages and of their services */
 #include "core/stats.h"
 #include "ends.h"
 
@@ -35,7 +35,7 @@ static bool ctl_both_full(void)
 	return true;
 }
 
-/* Who has no client of a service declines by itself. */
+/* The core declines OPEN for a service that has no client. */
 static bool service_missing(void)
 {
 	static const u16 services[] = { XWAY_SERVICE_SOCKETS, 1, XWAY_SERVICES, 0xffff };
@@ -60,7 +60,7 @@ static bool service_missing(void)
 	return true;
 }
 
-/* A message names a channel, and its service must be the channel's, or not be said. */
+/* The service of a message is that of the channel that it names, or 0. */
 static bool service_of_channel(void)
 {
 	static const u32 types[] = { XWAY_CTL_ACCEPT, XWAY_CTL_DECLINE, XWAY_CTL_CLOSE };
@@ -87,7 +87,7 @@ static bool service_of_channel(void)
 	return true;
 }
 
-/* That ends the session, and what comes after it is not looked at. */
+/* A wrong service ends the session. Messages after it are not handled. */
 static bool service_of_another(void)
 {
 	struct xway_ctl msg = {
@@ -123,7 +123,7 @@ static bool ctl_unknown(void)
 	EXPECT(!give(P, &msg));
 	msg.type = XWAY_CTL_UNMAPPED + 1;
 	EXPECT(!give(P, &msg));
-	/* The peer may not have heard yet that the session ends. */
+	/* When the session ends, the peer may be late. */
 	xway_link_drain(end(P));
 	EXPECT(!give(P, &msg));
 	msg.type = XWAY_CTL_CLOSE;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A client that only notes what it is called for, and has one channel.
+ * The fake client: it counts the calls into it, and has one channel.
  */
 #include "ends.h"
 
@@ -130,7 +130,7 @@ void fake_client_end(void)
 	registered = false;
 }
 
-bool fake_client_left(void)
+bool fake_client_nothing_left(void)
 {
 	int i;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the tests of the core do with the two ends, and a client that opens a
- * channel between them.
+ * Short forms of calls into the two ends, for the tests of the core, and a fake client
+ * that has a channel between them.
  */
 #ifndef _XWAY_CORE_ENDS_H
 #define _XWAY_CORE_ENDS_H
@@ -20,25 +20,25 @@ extern const struct xway_test reclaim_tests[];
 extern const struct xway_test peer_tests[];
 extern const struct xway_test client_tests[];
 
-/* As far up as MADE and UP, and further */
+/* Levels of the core's tests above UP */
 enum {
 	SERVED = ABOVE_UP,	/* the fake client is registered */
-	CHANNEL,		/* and has a channel */
+	CHANNEL,		/* it has a channel, mapped at both ends */
 };
 
 /**
- * struct fake_client - the fake client: what it was called for
- * @added: links it was shown
- * @deleted: links that ended
- * @up: sessions that began
- * @told: messages
- * @msg: the last of them
- * @of: the channel that named
- * @dishonest: what it says of messages
- * @events: by end
- * @chan: one channel's ends
- * @ring: the own ring of each
- * @peer_ring: as the end maps the other's
+ * struct fake_client - a client that counts the calls into it, and its channel
+ * @added: calls of @add_link
+ * @deleted: calls of @del_link
+ * @up: calls of @up
+ * @told: calls of @ctl
+ * @msg: the message of the last one
+ * @of: the channel of the last one
+ * @dishonest: true if @ctl shall return false
+ * @events: calls of @event, by end
+ * @chan: the channel, by end
+ * @ring: the end's own ring
+ * @peer_ring: the other end's ring, as this end has mapped it
  */
 struct fake_client {
 	int added;
@@ -60,7 +60,7 @@ extern const struct xway_client fake_client_ops;
 int fake_client_register(void);
 bool fake_client_run(const struct xway_test *test);
 void fake_client_end(void);
-bool fake_client_left(void);
+bool fake_client_nothing_left(void);
 
 static inline int prepare(int which)
 {
@@ -84,7 +84,7 @@ static inline int alloc(int which, u32 pages, u32 *first)
 	return err;
 }
 
-/* The other end has offered its arena. */
+/* Have an end take the other's offer. */
 static inline int map(int which)
 {
 	struct link *link = end(which), *of = end(!which);

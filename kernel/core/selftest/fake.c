@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The two links of a test: their transport, and how they come up and go.
+ * The two links of a test: their transport, and how they are made, brought up, brought
+ * down and destroyed.
  */
 #include <linux/export.h>
 #include <linux/mm.h>
@@ -76,7 +77,7 @@ static const struct xway_transport transport = {
 	.seen = fake_seen,
 };
 
-/* One more link to the peer of an end, or NULL */
+/* Make another link to the peer of an end. Return: NULL without memory. */
 struct link *xway_fake_other(int which)
 {
 	return xway_link_create(&transport, NULL, fake_lost, "selftest",
@@ -113,7 +114,7 @@ bool xway_fake_up(void)
 	return true;
 }
 
-/* As if the peer had died, so that nothing waits for what no test does. */
+/* Both ends treat the peer as dead. An orderly end would wait for the other end. */
 void xway_fake_down(void)
 {
 	int i;
@@ -136,7 +137,7 @@ void xway_fake_destroy(void)
 			xway_link_destroy(end(i));
 }
 
-/* Take the one message that the end @from has sent since the last one. */
+/* Take a message that an end has sent. There must be exactly one. */
 bool xway_fake_take(int from, struct xway_ctl *msg)
 {
 	struct link *to = end(!from);
@@ -149,7 +150,7 @@ bool xway_fake_take(int from, struct xway_ctl *msg)
 }
 EXPORT_SYMBOL_GPL(xway_fake_take);
 
-/* Have an end take a message. Return: false if no honest peer would send it. */
+/* Have an end handle a message. Return: false if no honest peer would send it. */
 bool xway_fake_give(int to, const struct xway_ctl *msg)
 {
 	bool honest;

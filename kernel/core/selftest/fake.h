@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Two links that are each other's peer, over a transport that does nothing by
- * itself.
+ * Two links that are each other's peer. Their transport delivers no event: a test
+ * calls look() where an event would come.
  */
 #ifndef _XWAY_FAKE_H
 #define _XWAY_FAKE_H
 
 #include "core/link.h"
 
-/* How far up a test wants the links; what is above UP is its module's own. */
+/* What is set up before a test; each level includes those before it. */
 enum {
-	MADE,		/* no arena yet */
-	UP,
-	ABOVE_UP
+	MADE,		/* the links, without arenas */
+	UP,		/* the links are up */
+	ABOVE_UP	/* first level of a module's own */
 };
 
 enum { P, A };		/* passive end, active end */
 
 /**
- * struct xway_fake - the two links, and their transport
- * @link: by P and A
- * @may_share: so many pages may be shared yet
- * @held: does the peer hold on to pages?
- * @shared: pages that are
- * @mapped: pages that are, or were and are not unmapped
- * @notified: events sent
- * @lost: how often a session was found lost
+ * struct xway_fake - the two links and their transport
+ * @link: the links, by P and A
+ * @may_share: how many more pages the transport lets the ends share
+ * @held: true if the peer does not unmap the pages that are revoked
+ * @shared: how many pages are shared
+ * @mapped: how many pages are mapped
+ * @notified: how many events were sent
+ * @lost: how many times a link called @session_lost
  */
 struct xway_fake {
 	struct link *link[2];
@@ -44,7 +44,7 @@ static inline struct link *end(int which)
 	return xway_fake.link[which];
 }
 
-/* What an event has an end do, now; more than once if it must. */
+/* Run the tasklet of an end's doorbell now. One run takes a limited number of posts. */
 static inline void look(int which)
 {
 	int i;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Tests of imports: what is mapped of a peer */
+/* Tests of imports */
 #include "ends.h"
 
 static bool unmap(int which, u32 first, u32 pages)
@@ -74,13 +74,13 @@ static bool import_lies(void)
 	return true;
 }
 
-/* What a peer's header says, and the version that the two agree on, if there is one */
+/* What the header of a peer says, and the version that the link then has; 0: no link */
 static const struct {
 	u32 version;
 	u32 version_max;
 	u32 agreed;
 } versions[] = {
-	/* It knows one and says no more. */
+	/* A module that knows one version leaves version_max 0. */
 	{ XWAY_WIRE_OLDEST, 0, XWAY_WIRE_OLDEST },
 	{ XWAY_WIRE_NEWEST, XWAY_WIRE_NEWEST, XWAY_WIRE_NEWEST },
 	{ XWAY_WIRE_OLDEST, XWAY_WIRE_NEWEST + 2, XWAY_WIRE_NEWEST },
@@ -92,7 +92,7 @@ static const struct {
 	{ XWAY_WIRE_OLDEST - 1, 0, 0 },
 	{ ~0U, ~0U, 0 },
 	{ 0, 0, 0 },
-	/* The other way round */
+	/* Lies: the newest version is older than the oldest. */
 	{ XWAY_WIRE_NEWEST, 1, XWAY_WIRE_NEWEST },
 	{ XWAY_WIRE_NEWEST + 1, XWAY_WIRE_OLDEST, 0 },
 };
@@ -125,7 +125,7 @@ static bool import_versions(void)
 	return true;
 }
 
-/* A module before there was more than one version links, both ways. */
+/* A link with a module that knows version 3 only comes up. */
 static bool import_before_versions(void)
 {
 	EXPECT(!prepare(A) && !prepare(P));
@@ -135,7 +135,7 @@ static bool import_before_versions(void)
 	look(P);
 	flush_workqueue(xway_core_wq);
 	EXPECT(end(P)->pub.state == XWAY_LINK_UP && end(P)->version == 3);
-	/* It looks at one field, which must be what it speaks. */
+	/* Such a module looks at this field only. */
 	EXPECT(end(P)->arena.hdr->version == 3);
 	return true;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Tests of a session: how it begins and ends */
+/* Tests of sessions */
 #include <linux/delay.h>
 
 #include "ends.h"

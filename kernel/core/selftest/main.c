@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Runs the tests of a module: the core's, and by xway_test_all() a client's.
+ * The runner of the tests, which clients use as well, and the list of the core's tests.
  */
 #include <linux/cpumask.h>
 #include <linux/export.h>
@@ -15,7 +15,7 @@
 
 static const char *module, *running;
 
-/* A test has not found what it expects. */
+/* EXPECT() has found that a condition is false. */
 void xway_test_missed(const char *file, int line, const char *what)
 {
 	pr_err("%s: selftest %s: %s:%d: %s\n", module, running, kbasename(file),
@@ -39,17 +39,17 @@ static bool nothing_left(const struct xway_tests *tests, u32 pages)
 		EXPECT(!end(i)->pub.n_chans);
 		EXPECT(refcount_read(&end(i)->pub.ref) == 1);
 	}
-	return tests->left();
+	return tests->nothing_left();
 }
 
-/* Make the two ends, run, and take everything away, however far it got. */
+/* Make the two ends, run a test, and free everything, also if it failed halfway. */
 static bool run(const struct xway_tests *tests, const struct xway_test *test)
 {
 	u32 pages = xway_arena_pages_total();
 	unsigned int max = xway_pages_max;
 	bool ok;
 
-	/* One arena may be as large as all: clients see but the lesser limit. */
+	/* xway_link_pages_max() is then the limit of one arena, whatever memory there is. */
 	xway_pages_max = xway_arena_pages_max();
 	ok = xway_fake_make() && (test->level < UP || xway_fake_up()) &&
 	     tests->run(test);
@@ -64,12 +64,13 @@ static bool run(const struct xway_tests *tests, const struct xway_test *test)
 }
 
 /**
- * xway_test_all() - run all tests of a module, before it does anything else
+ * xway_test_all() - run all tests of a module
  * @tests: the tests
  *
- * No other link may be up.
+ * No other link is up, and the module has not registered anything yet.
  *
- * Return: 0, or -EINVAL if one fails; the kernel's log says which and where.
+ * Context: process, may sleep.
+ * Return: 0, or -EINVAL if a test fails; the kernel's log says which test and where.
  */
 int xway_test_all(const struct xway_tests *tests)
 {
@@ -116,10 +117,10 @@ static const struct xway_tests core_tests = {
 	.subjects = subjects,
 	.run = fake_client_run,
 	.end = fake_client_end,
-	.left = fake_client_left,
+	.nothing_left = fake_client_nothing_left,
 };
 
-/* Before there is any link or client */
+/* Runs before there is any link or client. Return: as xway_test_all(). */
 int xway_core_selftest(void)
 {
 	return xway_test_all(&core_tests);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Tests of peers: what one may have us keep */
+/* Tests of the charges of a peer */
 #include "ends.h"
 
 static bool peer_charge(void)
@@ -14,14 +14,14 @@ static bool peer_charge(void)
 	EXPECT(!xway_peer_charge(peer, 3) && xway_peer_charge(peer, 2));
 	EXPECT(!xway_peer_charge(peer, 1) && xway_peer_charge(peer, 0));
 	EXPECT(atomic_read(&peer->charged) == most);
-	/* Not by another link either */
+	/* Another link to this peer has the same charge. */
 	other = xway_fake_other(P);
 	EXPECT(other);
 	same = other->pub.peer == peer;
 	more = xway_peer_charge(other->pub.peer, 1);
 	xway_link_destroy(other);
 	EXPECT(same && !more);
-	/* Others have what they had. */
+	/* The other peer has a charge of its own. */
 	EXPECT(xway_peer_charge(end(A)->pub.peer, most));
 	xway_peer_uncharge(end(A)->pub.peer, most);
 	xway_peer_uncharge(peer, 1);

@@ -6,12 +6,12 @@
 static void period(struct link *link)
 {
 	mod_delayed_work(xway_core_wq, &link->reclaim, 0);
-	/* Not flush_delayed_work(): it would have the next run come now. */
+	/* Not flush_delayed_work(): it would run the work once more. */
 	flush_work(&link->reclaim.work);
 }
 
-/* When the kernel wants pages, what is not in use goes at once, part by part. */
-static bool reclaim_pressed(void)
+/* When the kernel needs pages, those not in use are reclaimed at once, in parts. */
+static bool reclaim_urgent(void)
 {
 	struct xway_arena *a = &end(A)->arena;
 	struct xway_ctl msg, answer;
@@ -36,8 +36,8 @@ static bool reclaim_pressed(void)
 	return true;
 }
 
-/* What was not needed for two periods goes when the peer lets it go. */
-static bool reclaim_both(void)
+/* Pages that were not in use for two periods are reclaimed, once the peer has unmapped them. */
+static bool reclaim_periods(void)
 {
 	struct xway_arena *a = &end(A)->arena;
 	struct xway_ctl msg, answer, lie = { .type = XWAY_CTL_UNMAP };
@@ -77,7 +77,7 @@ static bool reclaim_both(void)
 }
 
 const struct xway_test reclaim_tests[] = {
-	{ "reclaim_both", reclaim_both, CHANNEL },
-	{ "reclaim_pressed", reclaim_pressed, CHANNEL },
+	{ "reclaim_periods", reclaim_periods, CHANNEL },
+	{ "reclaim_urgent", reclaim_urgent, CHANNEL },
 	{}
 };

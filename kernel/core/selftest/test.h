@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How a module tests itself as it is loaded, which fails if a test does. Built
- * with XWAY_SELFTEST=1.
+ * Tests that a module built with XWAY_SELFTEST=1 runs when it is loaded. If one of
+ * them fails, the module is not loaded.
  *
  * The core runs its own tests and those of its clients. Each test gets two links
- * that are each other's peer, as far up as it asks for, see fake.h. What a hostile
- * peer would write is written into the other end's pages.
+ * that are each other's peer, see fake.h. The test writes into the pages of one end
+ * what a hostile peer would write there.
  */
 #ifndef _XWAY_TEST_H
 #define _XWAY_TEST_H
@@ -25,8 +25,8 @@ void xway_test_missed(const char *file, int line, const char *what);
 /**
  * struct xway_test - one test
  * @name: for the kernel's log
- * @run: the test. Return: false if it fails, which EXPECT() has logged
- * @level: how far up it wants the two ends: MADE, UP, or a level of its module
+ * @run: the test. Return: false if it fails; EXPECT() has logged why
+ * @level: what is set up before: MADE, UP, or a level of its module
  */
 struct xway_test {
 	const char *name;
@@ -37,17 +37,17 @@ struct xway_test {
 /**
  * struct xway_tests - all tests of a module
  * @module: its name
- * @subjects: arrays of tests, each with an empty one at its end; then NULL
- * @run: bring the ends from UP further up, run the test, and undo what cannot wait
- * @end: take away what @run has made, however far it got; the links are down
- * @left: is nothing left of it?
+ * @subjects: arrays of tests, each ended by an empty test; NULL ends the list
+ * @run: set up the levels above UP and run the test
+ * @end: free what @run has made, also if it failed halfway; the links are down
+ * @nothing_left: check that @end has freed everything
  */
 struct xway_tests {
 	const char *module;
 	const struct xway_test *const *subjects;
 	bool (*run)(const struct xway_test *test);
 	void (*end)(void);
-	bool (*left)(void);
+	bool (*nothing_left)(void);
 };
 
 int xway_test_all(const struct xway_tests *tests);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A connection between the two ends of a link: two sockets that only look so, and
- * what the module keeps for them.
+ * A connection between the two ends of a link. Its sockets are nothing but memory
+ * with the fields that the module looks at.
  */
 #include <linux/slab.h>
 
@@ -94,7 +94,7 @@ static bool open_channel(void)
 	return true;
 }
 
-/* Both ends have passed so many bytes and switches of what the active end sends. */
+/* Set index and generation of what the active end sends, at both ends. */
 void start_at(u32 idx, u32 gen)
 {
 	struct xway_rx *rx = &conn[P]->rx;
@@ -155,7 +155,7 @@ void ends_end(void)
 	}
 }
 
-bool ends_left(void)
+bool ends_nothing_left(void)
 {
 	EXPECT(!xway_conn_count());
 	return true;

@@ -17,21 +17,21 @@ extern const struct xway_test rx_tests[];
 extern const struct xway_test tx_tests[];
 extern const struct xway_test ringsize_tests[];
 
-/* As far up as UP, and further */
+/* Levels of these tests above UP */
 enum {
-	HELD = ABOVE_UP,	/* both ends hold the connection */
+	HELD = ABOVE_UP,	/* both ends have a connection */
 	CHANNEL,		/* it has a channel */
-	READING,		/* and the passive end's rx.lock is held */
+	READING,		/* the passive end's rx.lock is held */
 };
 
-/* By P and A; @woken: how often its reader was told */
+/* By P and A. woken: how many times the reader was woken */
 extern struct xway_conn *conn[2];
 extern struct tcp_sock *tp[2];
 extern int woken[2];
 
 bool ends_run(const struct xway_test *test);
 void ends_end(void);
-bool ends_left(void);
+bool ends_nothing_left(void);
 
 bool hold(u16 passive, u16 active);
 void let_go(void);
@@ -53,7 +53,7 @@ static inline bool violated(int which)
 	return test_bit(XWAY_F_BAD, &conn[which]->flags);
 }
 
-/* Of the passive end, as a sender and poll() see it */
+/* Of the passive end: bytes that fit into its ring; does poll() say that it takes bytes? */
 static inline u32 room(void)
 {
 	return xway_tx_look(conn[P], (struct sock *)tp[P]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Tests of the handshake: is it the same connection, and how a channel begins */
+/* Tests of the handshake */
 #include <linux/jiffies.h>
 
 #include "tcp/evict.h"
@@ -186,7 +186,7 @@ static bool proof_reflected(void)
 	return true;
 }
 
-/* A peer without sockets declines, and another service's answer is none. */
+/* A peer without sockets declines. An answer of another service is a violation. */
 static bool service_declined(void)
 {
 	union xway_sock_ctl msg;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The tests of sockets.
+ * The list of the tests of sockets.
  */
 #include <linux/cpumask.h>
 #include <linux/string.h>
@@ -21,15 +21,18 @@ static const struct xway_tests tests = {
 	.subjects = subjects,
 	.run = ends_run,
 	.end = ends_end,
-	.left = ends_left,
+	.nothing_left = ends_nothing_left,
 };
 
-/* Before the module is a client, which it is in each test, and has a socket */
+/*
+ * Runs before the module registers as a client. Each test registers it for itself.
+ * Return: as xway_test_all().
+ */
 int xway_selftest(void)
 {
 	int err = xway_test_all(&tests), i;
 
-	/* Connections that are freed hold the module until then. */
+	/* A connection that is freed holds the module for a grace period. */
 	rcu_barrier();
 	for_each_possible_cpu(i)
 		memset(per_cpu(xway_counters, i), 0, sizeof(xway_counters));

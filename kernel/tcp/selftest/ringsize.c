@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Tests of how large rings are, and how full */
+/* Tests of the size of rings */
 #include <linux/jiffies.h>
 
 #include "tcp/client.h"

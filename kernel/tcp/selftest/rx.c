@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Tests of receiving: the passive end reads, what the active end says is written here. */
+/* Tests of receiving. A test writes what the active end would; the passive end reads. */
 #include <linux/uio.h>
 
 #include "ends.h"
@@ -218,7 +218,7 @@ static void ring(void)
 	look(P);
 }
 
-/* A reader is told once of each arrival, and not of what has been read by then. */
+/* A reader is woken once for each arrival, unless it has read the bytes before. */
 static bool rx_events(void)
 {
 	int i;
