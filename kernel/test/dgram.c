@@ -382,6 +382,7 @@ static void dgram_unmap(struct dgram_link *dl)
 	RCU_INIT_POINTER(dl->ch->chan.peer, NULL);
 	spin_unlock(&dl->lock);
 	wake_up_all(&dl->wait);
+	xway_peer_uncharge(dl->link->peer, dl->ch->chan.peer_ring_pages);
 	xway_chan_unmap(&dl->ch->chan);
 }
 
@@ -422,13 +423,19 @@ static void dgram_tend(struct work_struct *work)
 	memalloc_noio_restore(noio);
 }
 
-static int dgram_map(struct dgram_chan *ch, const struct xway_ctl *msg)
+static bool dgram_map(struct dgram_chan *ch, const struct xway_ctl *msg)
 {
-	int err = xway_chan_map(&ch->chan, msg, ch->peer_ring);
+	struct xway_peer *peer = ch->chan.link->peer;
+	int err;
 
+	if (!xway_peer_charge(peer, DGRAM_PAGES))
+		return false;
+	err = xway_chan_map(&ch->chan, msg, ch->peer_ring);
+	if (err)
+		xway_peer_uncharge(peer, DGRAM_PAGES);
 	if (err == -EPROTO)
 		xway_chan_count_violation(&ch->chan);
-	return err;
+	return !err;
 }
 
 /* Can this half be mapped, and has @peer_ring room for it? */
@@ -451,7 +458,7 @@ static int dgram_accept(struct dgram_link *dl, const struct xway_ctl *msg)
 	ch = dgram_create(dl);
 	if (!ch)
 		return XWAY_DECLINE_MEMORY;
-	if (dgram_map(ch, msg)) {
+	if (!dgram_map(ch, msg)) {
 		dgram_destroy(ch);
 		return XWAY_DECLINE_MEMORY;
 	}
@@ -463,7 +470,7 @@ static int dgram_accept(struct dgram_link *dl, const struct xway_ctl *msg)
 static void dgram_accepted(struct dgram_link *dl, struct dgram_chan *ch,
 			   const struct xway_ctl *msg)
 {
-	if (dgram_may_begin(dl) && !dgram_map(ch, msg)) {
+	if (dgram_may_begin(dl) && dgram_map(ch, msg)) {
 		dgram_set(dl, ch, DGRAM_LIVE);
 		/* The peer may have written and posted before this. */
 		queue_work(xway_core_wq, &dl->receive);
