@@ -71,10 +71,9 @@ static bool proof_differs(void)
 	msg = open;
 	msg.mac ^= 1ULL << 63;
 	EXPECT(declined(&msg, XWAY_DECLINE_PROOF));
-	/* The table of the other end's own kind of connections is not asked. */
-	conn[A]->active = false;
-	EXPECT(declined(&open, XWAY_DECLINE_UNKNOWN));
-	conn[A]->active = true;
+	/* OPEN looks for active ends only: its sender is none. */
+	EXPECT(give(P, &open) && take(P, &msg));
+	EXPECT(msg.ctl.type == XWAY_CTL_DECLINE && msg.ctl.arg == XWAY_DECLINE_UNKNOWN);
 	msg = open;
 	msg.sport ^= htons(1);
 	EXPECT(declined(&msg, XWAY_DECLINE_UNKNOWN));
