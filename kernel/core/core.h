@@ -115,7 +115,7 @@ struct xway_link {
 
 /**
  * xway_link_free() - free a link whose last reference is gone; see xway_link_put()
- * @pub: the link
+ * @link: the link
  *
  * Context: any but hard interrupt.
  */
@@ -147,7 +147,7 @@ static inline bool xway_link_is_up(const struct xway_link *link)
 
 /**
  * xway_link_has_room() - are there enough pages for a large ring?
- * @pub: the link
+ * @link: the link
  * @pages: pages of that ring
  * @keep: pages of xway_link_pages_max() to leave for small rings
  *
@@ -475,7 +475,7 @@ void xway_peer_uncharge(struct xway_peer *peer, u32 pages);
 
 /**
  * xway_reclaim_now() - reclaim all free pages of a link for the kernel
- * @pub: the link
+ * @link: the link
  *
  * For the next 5 seconds, pages that channels free are reclaimed at once too.
  *

@@ -703,7 +703,7 @@ static unsigned long user_limit(const struct sock *sk)
  * @conn: connection, whose XWAY_F_WAITING the caller has set
  * @sk: its socket
  *
- * The helper looks in time how long it has waited, see conn_limit().
+ * The helper looks in time how long it has waited, see conn_check_wait().
  *
  * Context: any but hard interrupt.
  */

@@ -3,8 +3,8 @@
  * Ring sizes: how much of a link's memory a connection may use.
  *
  * The n-th ring of a link gets the n-th part of a twelfth of what the arena may
- * have, so that pages are left for many rings. Up to MANY rings get at least
- * what MANY have room for. Rings beyond MANY get the smallest size.
+ * have, so that pages are left for many rings. Up to RINGS_MANY rings get at least
+ * what RINGS_MANY have room for. Rings beyond RINGS_MANY get the smallest size.
  *
  * A connection whose both ends wait for its ring gives it up for a larger one,
  * if there is room because other connections have ended.
@@ -43,9 +43,9 @@ MODULE_PARM_DESC(ring_kib_min, "size of a ring in KiB when there are many, or pa
 #define PERIOD HZ
 
 /*
- * A ring is kept for at least SETTLE jiffies. It is given up only for one that is
- * LARGER times as large, because TCP carries the bytes until that is there.
- * SETTLE doubles each time, up to DOUBLINGS times.
+ * A ring is kept for at least GROW_AFTER jiffies. It is given up only for one that is
+ * GROW_FACTOR times as large, because TCP carries the bytes until that is there.
+ * GROW_AFTER doubles each time, up to GROW_AFTER_DOUBLINGS times.
  */
 #define GROW_AFTER (10 * HZ)
 #define GROW_FACTOR 4
@@ -72,7 +72,7 @@ static u32 size_of(u32 pages, u32 least)
 		       ring_kib * 1024 / PAGE_SIZE);
 }
 
-/* Pages of each ring if MANY rings share two thirds of an arena */
+/* Pages of each ring if RINGS_MANY rings share two thirds of an arena */
 static u32 share_of_many(void)
 {
 	return size_of(xway_link_pages_max() * 2 / 3 / RINGS_MANY, xway_ringsize_min());

@@ -362,7 +362,7 @@ bool xway_tx_writeable(struct xway_conn *conn, const struct sock *sk)
 	if (window == READ_ONCE(conn->tx.window))
 		xway_ringsize_full(conn);
 	/* A sender that waits has set SOCK_NOSPACE before: pairs with
-	 * conn_limit(), which clears the bit and then looks for one.
+	 * conn_check_wait(), which clears the bit and then looks for one.
 	 */
 	if (!test_bit(XWAY_F_WAITING, &conn->flags) &&
 	    !test_and_set_bit(XWAY_F_WAITING, &conn->flags))
