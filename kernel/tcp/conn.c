@@ -43,8 +43,8 @@
  */
 #define STALL HZ
 
-/* Small, since only OPEN looks: with ten thousand connections it passes some forty */
-#define CONN_HASH_BITS 8
+/* Small, since only OPEN looks: with ten thousand connections it passes some twenty */
+#define CONN_HASH_BITS 9
 
 LIST_HEAD(xway_conns);
 DEFINE_SPINLOCK(xway_conns_lock);
