@@ -60,7 +60,6 @@
 
 #include "wire.h"
 
-struct module;
 struct sk_buff;
 struct workqueue_struct;
 struct xway_chan;

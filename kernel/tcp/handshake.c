@@ -17,7 +17,6 @@
 #include "conn.h"
 #include "handshake.h"
 #include "evict.h"
-#include "core/core.h"
 #include "ringsize.h"
 #include "attach.h"
 

@@ -12,10 +12,8 @@
 #include <linux/uio.h>
 #include <net/tcp.h>
 
-#include "core/core.h"
 #include "compat.h"
 #include "conn.h"
-#include "core/core.h"
 #include "trace.h"
 
 /*

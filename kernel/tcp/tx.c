@@ -11,7 +11,6 @@
 #include <net/tcp.h>
 
 #include "conn.h"
-#include "core/core.h"
 #include "ringsize.h"
 #include "trace.h"
 #include "tx.h"
