@@ -82,7 +82,7 @@ class Micro:
                     if path == VCHAN:
                         value, share = float(found[mode, size][FIGURE[mode]]), None
                     else:
-                        value, share = self._one(path, mode, size)
+                        value, share = self.measure(path, mode, size)
                 except Hangs as error:
                     self._pair.problem(f"{path}, {mode} of {size_text(size)}: {error}")
                     return
@@ -93,7 +93,7 @@ class Micro:
                 words.append(f"{size_text(size)} {value:.3g}")
             yield f"{path:8} {mode:6} {'Mbit/s' if mode == STREAM else 'µs    '}  {',  '.join(words)}"
 
-    def _one(self, path: str, mode: str, size: int) -> tuple[float, float | None]:
+    def measure(self, path: str, mode: str, size: int) -> tuple[float, float | None]:
         """Measure once; return the figure and, between guests, the part that went by ring."""
         between = path in (NETFRONT, XWAY)
         before = self._pair.bytes() if between else None

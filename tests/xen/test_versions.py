@@ -1,18 +1,11 @@
 """A guest with the module of the version before, and one with this, carry each other's connections."""
 
-import io
-import subprocess
-import tarfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from rig import build
-from rig.guest import Guest
-from rig.host import run
+from rig import build, revision
 from rig.machine import Machine
-from rig.paths import BUILD, TREE
 from tests import traffic
 from tests.traffic import Ends, linked, until
 
@@ -23,54 +16,20 @@ BEFORE = "4389af3974f2ddff23b567f5aafed30781d93b68"
 pytestmark = [pytest.mark.rig(type="pv", kernel="6.12")]
 
 
-def sources() -> Path:
-    """Return the sources of the version before, out of the history."""
-    folder = BUILD / "before"
-    if not (folder / "kernel").is_dir():
-        done = subprocess.run(
-            ["git", "-C", TREE, "archive", BEFORE, "kernel", "include", "tools"],
-            capture_output=True,
-            check=False,
-        )
-        if done.returncode:
-            pytest.fail(f"needs the commit {BEFORE[:7]} (git fetch --unshallow): {done.stderr.decode()}")
-        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-            archive.extractall(folder)
-    return folder
-
-
-def made(machine: Machine) -> tuple[Path, Path]:
-    """Build the module and the command of the version before."""
-    folder = sources()
-    words = ["CC=gcc-12", "modules"]
-    run(["make", "-s", "-C", build.headers(machine.config.kernel), f"M={folder / 'kernel'}", *words])
-    run(["make", "-s", "-C", folder / "tools", f"OUT={folder / 'out'}", folder / "out/xway"])
-    return folder / "kernel/xway/xway.ko", folder / "out/xway"
-
-
-def extra(guest: Guest) -> str:
-    return f"/lib/modules/{guest.run('uname -r').stdout.strip()}/extra"
-
-
 @pytest.fixture
 def mixed(machine: Machine, ends: Ends) -> Iterator[Ends]:
     """Have the version before in g1, which listens."""
-    old = ends.passive
-    module, command = made(machine)
-    traffic.unload(old)
-    place, kept = extra(old), "/tmp/this-version"
-    old.run(f"mkdir -p {kept} && mv {place}/xway*.ko /usr/local/bin/xway {kept}")
-    old.put(module, f"{place}/xway.ko", mode=0o644)
-    old.put(command, "/usr/local/bin/xway", mode=0o755)
-    old.run("depmod && modprobe xway")
+    old, kept = ends.passive, "/tmp/this-version"
+    release = old.run("uname -r").stdout.strip()
+    revision.put(old, build.products(machine.config.kernel, release), kept)
+    revision.put(old, revision.products(BEFORE, machine.config.kernel, release), "/tmp/before")
+    revision.use(old, "/tmp/before")
     try:
         for guest in (ends.passive, ends.active):
             until(lambda guest=guest: linked(guest), f"link of {guest.name}")
         yield ends
     finally:
-        old.run("xway off --wait 20; modprobe -r xway", check=False)
-        old.run(f"rm {place}/xway.ko && mv {kept}/xway*.ko {place} && mv {kept}/xway /usr/local/bin/xway")
-        old.run("depmod && modprobe xway")
+        revision.use(old, kept)
 
 
 def test_version_before_carries(mixed: Ends) -> None:
