@@ -28,7 +28,7 @@ packages:
 		$$(t=$$(mktemp); printf '%s\n' $(PACKAGES) | sort >$$t; echo $$t)); \
 	[ -z "$$missing" ] && exit 0; \
 	if [ "$$(id -u)" = 0 ]; then \
-		echo "installing" $$missing; apt-get install -y -qq $$missing >/dev/null; \
+		echo "installing" $$missing; apt-get -o DPkg::Lock::Timeout=600 install -y -qq $$missing >/dev/null; \
 	else \
 		echo "packages are missing: apt-get install" $$missing >&2; exit 1; \
 	fi

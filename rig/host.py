@@ -85,10 +85,12 @@ def need_packages(packages: Sequence[str] = HOST_PACKAGES) -> None:
     if os.geteuid() != 0:
         raise RigError(f"missing packages; as root: apt-get install {' '.join(missing)}")
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    install = ["apt-get", "install", "-y", "--no-install-recommends", *missing]
+    # Somebody else, such as unattended-upgrades, may be at work.
+    apt = ["apt-get", "-o", "DPkg::Lock::Timeout=600"]
+    install = [*apt, "install", "-y", "--no-install-recommends", *missing]
     with apt_alone(), Step(f"installing {' '.join(missing)}"):
         try:
             run(install, env=env)
         except RigError:  # package lists may be absent or old
-            run(["apt-get", "update"], env=env)
+            run([*apt, "update"], env=env)
             run(install, env=env)
