@@ -19,8 +19,8 @@ def make(*args):
 
 @pytest.fixture(scope="session")
 def tools():
-    """The directory of xwayd and xway, as they are installed."""
-    make("-C", str(TOP / "tools"))
+    """The directory of xwayd, in both builds, and xway, as they are installed."""
+    make("-C", str(TOP / "tools"), "all", "xwayd-static")
     return TOP / "build/tools"
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Preloaded into a real xenstored, oxenstored or xwayd: a hypervisor that knows
+ * Preloaded into a real xenstored or oxenstored: a hypervisor that knows
  * the domains in the file $FAKE_XEN/domains, one a line: id, flags (in hex, as
  * XEN_DOMINF_*) and a number that becomes the UUID. Guests get rings that are
  * never used. Paths of Xen are looked for in $FAKE_XEN.

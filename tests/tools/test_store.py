@@ -2,13 +2,16 @@
 """xwayd, as it is installed, on a real xenstored and a real oxenstored.
 
 Both are Debian's own, and run as ordinary processes: fake_xen.c, preloaded,
-is the hypervisor below them. Where xen-utils is not installed its package is
-unpacked below build/.
+is the hypervisor below them, and on_xen.c the one below xwayd. Where xen-utils
+is not installed its package is unpacked below build/. The xwayd that needs no
+library runs where there is nothing but itself.
 """
 
 import glob
 import os
 import pathlib
+import re
+import shutil
 import signal
 import subprocess
 import time
@@ -45,9 +48,9 @@ def daemons(programs):
 class Host:
     """A host's XenStore, the domains on it, and its xwayd."""
 
-    def __init__(self, daemon, programs, tools, dir_):
-        self.dir, self.tools = dir_, tools
-        # libxenstore looks for the socket there.
+    def __init__(self, daemon, programs, xwayd, dir_):
+        self.dir = dir_
+        # Both ours and Xen's own client look for the socket there.
         self.env = {
             **os.environ,
             "FAKE_XEN": str(dir_),
@@ -84,6 +87,14 @@ class Host:
         )
         self.wait(lambda: (dir_ / "socket").exists(), "a socket")
         time.sleep(0.2)
+        self.on_xen = [programs / "on_xen", xwayd]
+        self.root, self.seen = dir_, dir_
+        if xwayd.name == "xwayd-static":
+            self.root, self.seen = dir_ / "root", pathlib.Path("/")
+            self.root.mkdir()
+            shutil.copy(xwayd, self.root)
+            (self.root / "socket").hardlink_to(dir_ / "socket")
+            self.on_xen = [programs / "on_xen", self.root, "/" + xwayd.name]
         self.client = subprocess.Popen(
             [programs / "xs_client"], env=self.env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -112,14 +123,18 @@ class Host:
         (self.dir / "new").rename(self.dir / "domains")
 
     def conf(self, text):
-        (self.dir / "conf").write_text(text + "\n")
+        (self.root / "conf").write_text(text + "\n")
+
+    def run(self, *args, **how):
+        """Start xwayd with these arguments."""
+        return subprocess.Popen(
+            [*self.on_xen, "-c", self.seen / "conf", "--lock", self.seen / "lock", *args],
+            env={**self.env, "XENSTORED_PATH": str(self.seen / "socket")},
+            **how,
+        )
 
     def start(self):
-        self.xwayd = subprocess.Popen(
-            [self.tools / "xwayd", "-d", "-c", self.dir / "conf", "--lock", self.dir / "lock"],
-            env=self.preload,
-            stderr=(self.dir / "xwayd.log").open("w"),
-        )
+        self.xwayd = self.run("-d", stderr=(self.dir / "xwayd.log").open("w"))
         self.wait(lambda: "xwayd: ready\n" in self.log(), "xwayd")
 
     def stop(self):
@@ -170,11 +185,16 @@ class Host:
                 process.wait()
 
 
+@pytest.fixture(params=["xwayd", "xwayd-static"])
+def xwayd(request, tools):
+    return tools / request.param
+
+
 @pytest.fixture(params=["xenstored", "oxenstored"])
-def host(request, daemons, programs, tools, tmp_path):
+def host(request, daemons, programs, xwayd, tmp_path):
     if request.param not in daemons:
         pytest.skip(f"no {request.param}: apt-get install xen-utils")
-    host_ = Host(daemons[request.param], programs, tools, tmp_path)
+    host_ = Host(daemons[request.param], programs, xwayd, tmp_path)
     yield host_
     host_.down()
 
@@ -244,7 +264,7 @@ def test_reload(two):
     two.conf("nonsense")
     two.xwayd.send_signal(signal.SIGHUP)
     two.wait(lambda: "the configuration stays as it was" in two.log(), "complaint")
-    assert f"{two.dir}/conf:1: 'nonsense' is unknown" in two.log()
+    assert f"{two.seen / 'conf'}:1: 'nonsense' is unknown" in two.log()
     assert len(two.values(1)) == 2
     two.conf("group shop g1")
     two.xwayd.send_signal(signal.SIGHUP)
@@ -256,12 +276,11 @@ def test_reload(two):
 
 
 def test_clear(two):
-    args = [two.tools / "xwayd", "--clear", "--lock", two.dir / "lock"]
-    assert subprocess.run(args, env=two.preload, stderr=subprocess.DEVNULL).returncode == 3
+    assert two.run("--clear", stderr=subprocess.DEVNULL).wait(10) == 3
     assert len(two.values(1)) == 2
     two.stop()
     assert len(two.values(1)) == 2
-    assert subprocess.run(args, env=two.preload, stderr=subprocess.DEVNULL).returncode == 0
+    assert two.run("--clear", stderr=subprocess.DEVNULL).wait(10) == 0
     assert not two.ls("/local/domain/1/xway")
     assert two.ls("/local/domain/1/data/xway")
 
@@ -278,3 +297,48 @@ def test_flood(two):
     took = time.monotonic() - begin
     two("changed")
     assert 1 <= int(two.client.stdout.readline()) <= 10 * took + 2
+
+
+def test_daemon_goes(two):
+    """systemd starts it again, until there is a XenStore."""
+    two.store.kill()
+    assert two.xwayd.wait(10) == 1
+    assert "XenStore answers no more: " in two.log()
+    done = two.run(stderr=subprocess.PIPE, text=True)
+    assert "XenStore does not answer: Connection refused" in done.communicate(timeout=10)[1]
+    assert done.returncode == 1
+
+
+def test_many_domains(two):
+    """A list that one message of XenStore does not hold."""
+    two.stop()
+    for i in range(1000, 1900):
+        two(f"put /local/domain/{i}")
+    two.start()
+    two.create(3, "10.0.0.3")
+    two.expect(1, {**two.values(1), "/peer/3": UUID % 3 + " 10.0.0.3"})
+    assert "cannot list" not in two.log()
+
+
+@pytest.mark.parametrize("version", [0xF, *range(0x10, 0x18), 0x18])
+def test_releases_of_xen(host, version):
+    """Each release of the hypervisor has its version of the interface, and refuses others."""
+    assert host.ls("/local/domain")
+    host.env["FAKE_XEN_DOMCTL"] = f"{version:x}"
+    done = host.run("--clear", stderr=subprocess.PIPE, text=True)
+    error = done.communicate(timeout=10)[1]
+    if 0x10 <= version <= 0x17:
+        assert done.returncode == 0, error
+    else:
+        assert done.returncode == 1
+        assert "the hypervisor does not answer: Permission denied" in error
+        assert "on Xen 4.11 to 4.21" in error
+
+
+def test_static_needs_nothing(tools, run):
+    """The file has no place for a loader, and runs on the Linux of domain 0 of XCP-ng."""
+    headers = run("readelf", "-lnW", tools / "xwayd-static").stdout
+    assert "INTERP" not in headers
+    abi = re.search(r"OS: Linux, ABI: (\d+)\.(\d+)\.", headers)
+    assert abi and tuple(map(int, abi.groups())) <= (4, 19), headers
+    assert "INTERP" in run("readelf", "-lnW", tools / "xwayd").stdout

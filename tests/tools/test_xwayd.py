@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""xwayd against a XenStore in memory, with the address and undefined behaviour sanitizers."""
+"""xwayd against a XenStore in memory, and its client of XenStore against a daemon that lies.
+
+With the address and undefined behaviour sanitizers.
+"""
 
 import pathlib
 import re
@@ -7,19 +10,21 @@ import re
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
-SCENARIOS = re.findall(r"\bTEST\((\w+)\)", (HERE / "engine_test.c").read_text())[1:]
+PROGRAMS = ["engine_test", "xs_test"]
 
 
-def test_all_are_listed(programs, run):
-    assert run(programs / "engine_test").stdout.split() == SCENARIOS
-    assert len(SCENARIOS) == len(
-        re.findall(r"^static void test_", (HERE / "engine_test.c").read_text(), re.M)
-    )
+def scenarios(program):
+    return re.findall(r"^static void test_(\w+)", (HERE / f"{program}.c").read_text(), re.M)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_scenario(programs, run, scenario):
-    done = run(programs / "engine_test", scenario)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_all_are_listed(programs, run, program):
+    assert sorted(run(programs / program).stdout.split()) == sorted(scenarios(program))
+
+
+@pytest.mark.parametrize("program,scenario", [(p, s) for p in PROGRAMS for s in scenarios(p)])
+def test_scenario(programs, run, program, scenario):
+    done = run(programs / program, scenario)
     assert done.returncode == 0, done.stderr[-4000:]
 
 

@@ -176,15 +176,18 @@ static bool take_signals(struct xwayd *x, int fd, const char *config)
 	return false;
 }
 
-static void take_events(struct xwayd *x, struct store *store)
+/* False when there was none. */
+static bool take_events(struct xwayd *x, struct store *store)
 {
 	char *path, *token;
 	void *block;
+	int i;
 
-	for (int i = 0; i < EVENTS && store_event(store, &path, &token, &block); i++) {
+	for (i = 0; i < EVENTS && store_event(store, &path, &token, &block); i++) {
 		xwayd_event(x, path, token);
 		free(block);
 	}
+	return i;
 }
 
 static bool store_alive(struct store *store)
@@ -210,7 +213,8 @@ static int loop(struct xwayd *x, struct store *store, int signals, const char *c
 		int ret;
 
 		xwayd_run(x, now);
-		next = xwayd_next(x);
+		/* One that came while we asked for something is taken at once. */
+		next = store_has_event(store) ? now : xwayd_next(x);
 		next = next > now + ALIVE_MS ? ALIVE_MS : next > now ? next - now : 0;
 		ret = poll(fds, 2, next);
 		if (ret < 0 && errno != EINTR) {
@@ -219,8 +223,7 @@ static int loop(struct xwayd *x, struct store *store, int signals, const char *c
 		}
 		if (take_signals(x, signals, config))
 			return EXIT_SUCCESS;
-		take_events(x, store);
-		if ((fds[0].revents & ~POLLIN) || (!ret && next == ALIVE_MS)) {
+		if (!take_events(x, store) && (fds[0].revents || (!ret && next == ALIVE_MS))) {
 			if (!store_alive(store))
 				return EXIT_FAILURE;
 		}
