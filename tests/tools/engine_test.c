@@ -3,66 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "memstore.h"
-#include "xwayd/log.h"
-
-#define UUID_A "aaaaaaaa-0000-4000-8000-000000000001"
-#define UUID_B "bbbbbbbb-0000-4000-8000-000000000002"
-#define UUID_C "cccccccc-0000-4000-8000-000000000003"
-#define UUID_D "dddddddd-0000-4000-8000-000000000004"
-
-/* Domain 1 is the lower one of the two. */
-#define OFFER_1 "1 0123456789abcdef 17 9"
-#define OFFER_1B "1 fedcba9876543210 18 9"
-#define OFFER_2 "1 00000000000000aa 2147483647 0"
-
-static struct mem m;
-static struct xwayd x;
-
-static struct policy *policy(const char *text)
-{
-	char error[POLICY_ERROR];
-	FILE *file = fmemopen((char *)text, strlen(text), "r");
-	struct policy *p = policy_parse(file, "test.conf", error);
-
-	fclose(file);
-	if (!p)
-		fprintf(stderr, "%s\n", error);
-	CHECK(p);
-	return p;
-}
-
-static void start(const char *config)
-{
-	CHECK(!xwayd_start(&x, &m.store, policy(config)));
-	mem_run(&m, &x, 500);
-}
-
-static void restart(const char *config)
-{
-	xwayd_stop(&x);
-	/* libxenstore's watches go with the connection. */
-	for (const char *const *w =
-		     (const char *const[]){ "@introduceDomain", "introduce", "@releaseDomain",
-					    "release", "/local/domain/0/backend/vif", "vifs",
-					    NULL };
-	     *w; w += 2)
-		m.store.ops->unwatch(&m, w[0], w[1]);
-	start(config);
-}
-
-static void expect_at(int line, const char *path, const char *value)
-{
-	const char *have = mem_get(&m, path);
-
-	if (same_string(have, value))
-		return;
-	fprintf(stderr, "%s:%d: %s is '%s', not '%s'\n", __FILE__, line, path,
-		have ? have : "(absent)", value ? value : "(absent)");
-	exit(1);
-}
-
-#define expect(path, value) expect_at(__LINE__, "/local/domain/" path, value)
+#include "scenario.h"
 
 /* Two domains that may talk, and have said hello. */
 static void two(void)
@@ -515,9 +456,7 @@ static void test_restart(void)
 	CHECK(m.writes == writes);
 	/* Only what changed while it was away. */
 	xwayd_stop(&x);
-	m.store.ops->unwatch(&m, "@introduceDomain", "introduce");
-	m.store.ops->unwatch(&m, "@releaseDomain", "release");
-	m.store.ops->unwatch(&m, "/local/domain/0/backend/vif", "vifs");
+	mem_disconnect(&m);
 	mem_guest(&m, 2, "xway/1", "1 00000000000000bb 5 0");
 	mem_destroy(&m, 3);
 	start("group shop app1 db1\n");
@@ -529,9 +468,7 @@ static void test_restart_after_end(void)
 {
 	two();
 	xwayd_stop(&x);
-	m.store.ops->unwatch(&m, "@introduceDomain", "introduce");
-	m.store.ops->unwatch(&m, "@releaseDomain", "release");
-	m.store.ops->unwatch(&m, "/local/domain/0/backend/vif", "vifs");
+	mem_disconnect(&m);
 	mem_end(&m, 1, "crash");
 	start("group shop app1 db1\n");
 	expect("2/xway/peer/1", "gone crash");
@@ -666,15 +603,11 @@ static void test_many(void)
 	mem_run(&m, &x, 61000);
 	CHECK(m.writes == writes);
 	CHECK(!mem_count(&m, "/local/domain/60/xway/peer"));
-	CHECK(mem_watches(&m) == watches + 3 + 3 * 2);
+	CHECK(mem_watches(&m) == watches + 4 + 3 * 2);
 }
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-} tests[] = {
-/* clang-format off */
-#define TEST(name) { #name, test_##name }
+static const struct scenario tests[] = {
+	/* clang-format off */
 	TEST(two), TEST(default_none), TEST(allow_all_late), TEST(groups), TEST(driver_domain),
 	TEST(odd_addresses), TEST(many_addresses), TEST(domain_0), TEST(offer_follows),
 	TEST(bad_offers), TEST(offer_needs_policy), TEST(rate), TEST(poweroff), TEST(crash),
@@ -688,17 +621,5 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
-		if (argc < 2) {
-			puts(tests[i].name);
-		} else if (!strcmp(argv[1], tests[i].name)) {
-			log_open(true);
-			mem_init(&m);
-			tests[i].run();
-			xwayd_stop(&x);
-			mem_free(&m);
-			return 0;
-		}
-	}
-	return argc < 2 ? 0 : 2;
+	return scenario_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -142,15 +142,16 @@ static struct policy *policy(void)
 
 static void fuzz_event(void)
 {
-	static const char *const tokens[] = { "introduce", "release", "vifs",	 "name/1",
-					      "vif/1",	   "offer/1", "offer/5", "offer/99999" };
+	static const char *const tokens[] = { "introduce", "release",	  "vifs",
+					      "name/1",	   "vif/1",	  "offer/1",
+					      "offer/5",   "offer/99999", "xapi" };
 	static const char *const paths[] = { "/local/domain/1/data/xway/2", "@releaseDomain",
 					     "/local/domain/0/backend/vif/1/0/ip",
-					     "/libxl/1/device/vif/0/ip" };
+					     "/libxl/1/device/vif/0/ip", "/xapi/x/private/vif" };
 	char token[256], path[256];
 
-	strcpy(token, tokens[rnd(8)]);
-	strcpy(path, paths[rnd(4)]);
+	strcpy(token, tokens[rnd(9)]);
+	strcpy(path, paths[rnd(5)]);
 	mutate(token, strlen(token), sizeof(token) - 1);
 	mutate(path, strlen(path), sizeof(path) - 1);
 	xwayd_event(&x, path, token);
@@ -263,9 +264,7 @@ static void check_restart(void)
 
 	x.policy = NULL;
 	xwayd_stop(&x);
-	m.store.ops->unwatch(&m, "@introduceDomain", "introduce");
-	m.store.ops->unwatch(&m, "@releaseDomain", "release");
-	m.store.ops->unwatch(&m, "/local/domain/0/backend/vif", "vifs");
+	mem_disconnect(&m);
 	CHECK(!xwayd_start(&x, &m.store, p));
 	mem_run(&m, &x, 2000);
 	CHECK(m.writes == writes);

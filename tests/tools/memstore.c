@@ -108,6 +108,19 @@ void mem_put(struct mem *m, const char *path, const char *value)
 	mem_put_bytes(m, path, value, strlen(value));
 }
 
+void mem_move(struct mem *m, const char *from, const char *to)
+{
+	char path[STORE_PATH];
+
+	for (struct node *node = m->nodes; node; node = node->next) {
+		if (!is_below(node->path, from))
+			continue;
+		snprintf(path, sizeof(path), "%s%s", to, node->path + strlen(from));
+		mem_put_bytes(m, path, node->value, node->len);
+	}
+	mem_rm(m, from);
+}
+
 void mem_rm(struct mem *m, const char *path)
 {
 	struct node **at = &m->nodes;
@@ -133,9 +146,12 @@ void mem_rm(struct mem *m, const char *path)
 static char *mem_read(void *ctx, const char *path, size_t *len)
 {
 	struct mem *m = ctx;
-	struct node *node = *find(m, path);
+	struct node *node;
 	char *copy;
 
+	if (m->on_read)
+		m->on_read(path);
+	node = *find(m, path);
 	if (strstr(path, "/data/")) {
 		m->reads++;
 		if (m->fail_read) {
@@ -183,6 +199,11 @@ static char **mem_list(void *ctx, const char *path, unsigned int *n)
 			names[(*n)++] = text;
 			text += strlen(text) + 1;
 		}
+	}
+	for (unsigned int i = 0; m->list_backwards && i < *n / 2; i++) {
+		text = names[i];
+		names[i] = names[*n - 1 - i];
+		names[*n - 1 - i] = text;
 	}
 	return names;
 }
@@ -349,11 +370,16 @@ static void drop_events(struct mem *m)
 	m->last_event = &m->events;
 }
 
-void mem_free(struct mem *m)
+void mem_disconnect(struct mem *m)
 {
-	CHECK(!m->watches || mem_watches(m) == 3); /* those that are never taken back */
 	while (m->watches)
 		mem_unwatch(m, m->watches->path, m->watches->token);
+}
+
+void mem_free(struct mem *m)
+{
+	CHECK(!m->watches || mem_watches(m) == 4); /* those that are never taken back */
+	mem_disconnect(m);
 	mem_rm(m, "");
 	drop_events(m);
 	while (m->doms) {
@@ -364,23 +390,34 @@ void mem_free(struct mem *m)
 	}
 }
 
-void mem_create(struct mem *m, unsigned int id, const char *uuid, const char *name, const char *ip)
+void mem_domain_create(struct mem *m, unsigned int id, const char *uuid)
 {
 	struct dom *d = calloc(1, sizeof(*d));
-	char path[STORE_PATH];
 
 	CHECK(!find_dom(m, id));
 	d->id = id;
-	snprintf(d->uuid, sizeof(d->uuid), "%s", uuid);
 	d->next = m->doms;
 	m->doms = d;
+	mem_domain_rename(m, id, uuid);
+}
+
+void mem_domain_rename(struct mem *m, unsigned int id, const char *uuid)
+{
+	snprintf(find_dom(m, id)->uuid, UUID_TEXT, "%s", uuid);
+}
+
+void mem_create(struct mem *m, unsigned int id, const char *uuid, const char *name, const char *ip)
+{
+	char path[STORE_PATH];
+
+	mem_domain_create(m, id, uuid);
 	snprintf(path, sizeof(path), "/local/domain/%u", id);
 	mem_put(m, path, "");
 	snprintf(path, sizeof(path), "/local/domain/%u/name", id);
 	mem_put(m, path, name);
 	snprintf(path, sizeof(path), "/local/domain/%u/data", id);
 	mem_put(m, path, "");
-	queue(m, "@introduceDomain", "introduce");
+	mem_introduce(m);
 	/* The devices come later, as with libxl. */
 	snprintf(path, sizeof(path), "/local/domain/0/backend/vif/%u/0/ip", id);
 	if (ip)
@@ -405,6 +442,11 @@ void mem_forget(struct mem *m, unsigned int id)
 	d = *at;
 	*at = d->next;
 	free(d);
+}
+
+void mem_introduce(struct mem *m)
+{
+	queue(m, "@introduceDomain", "introduce");
 }
 
 void mem_release(struct mem *m)

@@ -335,6 +335,52 @@ def test_releases_of_xen(host, version):
         assert "on Xen 4.11 to 4.21" in error
 
 
+def test_xapi(host):
+    """A VM moves in, is renamed, gets another address and goes, beside xapi."""
+    host.conf(f"group shop {UUID % 1} {UUID % 7}")
+    host.start()
+
+    def create(id_, uuid, ip, final=None):
+        host.domains[id_] = ("0", uuid)
+        host.write_domains()
+        host(f"put /local/domain/{id_}")
+        host(f"perms /local/domain/{id_} 0 {id_}")
+        host(f"put /vm/{UUID % uuid}")
+        host(f"perms /vm/{UUID % uuid} 0 {id_}")
+        if final:
+            host(f"put /vm/{UUID % uuid}/final-uuid {UUID % final}")
+        host(f"put /local/domain/{id_}/vm /vm/{UUID % uuid}")
+        host(f"put /local/domain/{id_}/name g{id_}")
+        host(f"put /local/domain/{id_}/data")
+        host(f"perms /local/domain/{id_}/data {id_}")
+        host(f"put /local/domain/0/backend/vif/{id_}/0")
+        host(f"perms /local/domain/0/backend/vif/{id_}/0 0 {id_}")
+        lock(uuid, ip)
+        host(f"introduce {id_}")
+
+    def lock(uuid, ip):
+        host(f"put /xapi/{UUID % uuid}/private/vif/0/locking-mode locked")
+        host(f"put /xapi/{UUID % uuid}/private/vif/0/ipv4-allowed {ip}")
+        host(f"put /xapi/{UUID % uuid}/private/vif/0/ipv6-allowed fd00::{uuid},fd00:1::{uuid}")
+
+    create(1, 1, "10.0.0.1")
+    create(5, 0xF1, "10.0.0.7", final=7)
+    peer = {"/peer/5": UUID % 7 + f" 10.0.0.7 fd00::{0xF1} fd00:1::{0xF1}"}
+    host.expect(1, peer)
+    host.expect(5, {"/peer/1": UUID % 1 + " 10.0.0.1 fd00::1 fd00:1::1"})
+    host(f"put /local/domain/5/data/xway/1 {OFFER_2}")
+    host.expect(1, {**peer, "/link/5": OFFER_2})
+    host.domains[5] = ("0", 7)
+    host.write_domains()
+    host(f"rm /vm/{UUID % 0xF1}")
+    host(f"put /local/domain/5/vm /vm/{UUID % 7}")
+    host(f"rm /xapi/{UUID % 0xF1}")
+    lock(7, "10.0.0.7,10.0.0.8")
+    host.expect(1, {"/peer/5": UUID % 7 + " 10.0.0.7 10.0.0.8 fd00::7 fd00:1::7", "/link/5": OFFER_2})
+    host.end(5, CRASHED)
+    host.expect(1, {"/peer/5": "gone crash"})
+
+
 def test_static_needs_nothing(tools, run):
     """The file has no place for a loader, and runs on the Linux of domain 0 of XCP-ng."""
     headers = run("readelf", "-lnW", tools / "xwayd-static").stdout

@@ -10,7 +10,7 @@ import re
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
-PROGRAMS = ["engine_test", "xs_test"]
+PROGRAMS = ["engine_test", "xapi_test", "xs_test"]
 
 
 def scenarios(program):

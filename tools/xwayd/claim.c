@@ -19,12 +19,15 @@ static bool add_addr(struct addr *addrs, unsigned int *n, const struct addr *add
 	return true;
 }
 
+/* libxl's lists have spaces, xapi's have commas. */
+#define BETWEEN " ,\t\n"
+
 static void read_vif_addrs(struct domain *d, char *text)
 {
 	char *rest, *word;
 	struct addr addr;
 
-	for (word = strtok_r(text, " \t\n", &rest); word; word = strtok_r(NULL, " \t\n", &rest)) {
+	for (word = strtok_r(text, BETWEEN, &rest); word; word = strtok_r(NULL, BETWEEN, &rest)) {
 		char *slash = strchr(word, '/');
 		const char *wrong;
 
@@ -41,6 +44,24 @@ static void read_vif_addrs(struct domain *d, char *text)
 	}
 }
 
+static char *read_node(struct xwayd *x, const char *dir, const char *leaf)
+{
+	char path[STORE_PATH];
+	size_t len;
+
+	snprintf(path, sizeof(path), "%.100s/%.32s", dir, leaf);
+	return x->store->ops->read(x->store->ctx, path, &len);
+}
+
+static void read_addrs(struct xwayd *x, struct domain *d, const char *dir, const char *leaf)
+{
+	char *text = read_node(x, dir, leaf);
+
+	if (text)
+		read_vif_addrs(d, text);
+	free(text);
+}
+
 /*
  * Only nodes that domain 0 owns: the frontend's directory, with its "backend",
  * is the guest's own, and it could point to anywhere. For a backend in another
@@ -51,18 +72,22 @@ static const char *const vif_dirs[] = {
 	"/libxl/%u/device/vif",
 };
 
-static bool read_vif(struct xwayd *x, struct domain *d, const char *dir, const char *vif)
+/*
+ * xapi's nodes of a vif belong to its back end's domain, so those of a vif with
+ * a back end elsewhere do not count. Nor does an address that the guest is free
+ * to change: only "locked" has the switch drop what comes from any other.
+ */
+static void read_locked(struct xwayd *x, struct domain *d, const char *vif)
 {
-	char path[STORE_PATH];
-	size_t len;
-	char *text;
+	char dir[STORE_PATH], *mode;
 
-	snprintf(path, sizeof(path), "%.100s/%.8s/ip", dir, vif);
-	text = x->store->ops->read(x->store->ctx, path, &len);
-	if (text)
-		read_vif_addrs(d, text);
-	free(text);
-	return text != NULL;
+	snprintf(dir, sizeof(dir), "/xapi/%s/private/vif/%.8s", d->handle, vif);
+	mode = read_node(x, dir, "locking-mode");
+	if (mode && !strcmp(mode, "locked")) {
+		read_addrs(x, d, dir, "ipv4-allowed");
+		read_addrs(x, d, dir, "ipv6-allowed");
+	}
+	free(mode);
 }
 
 static void read_vifs(struct xwayd *x, struct domain *d)
@@ -79,17 +104,18 @@ static void read_vifs(struct xwayd *x, struct domain *d)
 		if (!vifs)
 			continue;
 		for (unsigned int v = 0; v < n; v++) {
-			size_t len;
-			char path[STORE_PATH], *seen = NULL;
+			char vif[STORE_PATH], *seen = NULL;
 
 			/* The backend's directory comes first, and counts. */
 			if (i) {
-				snprintf(path, sizeof(path), "%.64s/%.8s", dir[0], vifs[v]);
-				seen = x->store->ops->read(x->store->ctx, path, &len);
+				seen = read_node(x, dir[0], vifs[v]);
 				free(seen);
+			} else {
+				read_locked(x, d, vifs[v]);
 			}
+			snprintf(vif, sizeof(vif), "%.64s/%.8s", dir[i], vifs[v]);
 			if (!seen)
-				read_vif(x, d, dir[i], vifs[v]);
+				read_addrs(x, d, vif, "ip");
 		}
 		free(vifs);
 	}
@@ -136,15 +162,24 @@ bool claim_may_talk(const struct xwayd *x, const struct domain *a, const struct 
 	return false;
 }
 
+/* xapi renames the new end of a move when the old one has ended. */
+static bool has_own_name(const struct domain *d)
+{
+	return !strcmp(d->handle, d->uuid);
+}
+
 /*
- * While a domain moves within this host there are two of it, with one UUID: the
- * first one has the addresses until it has ended.
+ * While a domain moves within this host there are two of it: the first one has
+ * the addresses until it has ended.
  */
 static bool is_second(struct xwayd *x, const struct domain *d)
 {
-	for (struct domain *o = x->domains; o; o = o->next)
-		if (!o->ended && o->born < d->born && !strcmp(o->uuid, d->uuid))
+	for (struct domain *o = x->domains; o; o = o->next) {
+		if (o == d || o->ended || strcmp(o->uuid, d->uuid))
+			continue;
+		if (has_own_name(o) != has_own_name(d) ? has_own_name(o) : o->born < d->born)
 			return true;
+	}
 	return false;
 }
 

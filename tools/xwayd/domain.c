@@ -95,13 +95,74 @@ static void watch_all(struct xwayd *x, const struct domain *d, bool on)
 	}
 }
 
-static struct domain *add(struct xwayd *x, unsigned int id, const struct domain_info *info)
+static bool is_uuid(const char *text)
+{
+	return strlen(text) == UUID_TEXT - 1 && strspn(text, "0123456789abcdef-") == UUID_TEXT - 1;
+}
+
+/*
+ * With xapi a VM that moves has a UUID of its own at each end. The real one is
+ * in a node of domain 0: at the new end from the beginning, at the old one
+ * since the domain was renamed.
+ */
+static void find_uuid(struct xwayd *x, const char *handle, char uuid[UUID_TEXT])
+{
+	static const char *const notes[] = { "final-uuid", "origin-uuid" };
+
+	memcpy(uuid, handle, UUID_TEXT);
+	for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
+		char path[STORE_PATH];
+		size_t len;
+		char *note;
+
+		snprintf(path, sizeof(path), "/vm/%s/%s", handle, notes[i]);
+		note = x->store->ops->read(x->store->ctx, path, &len);
+		if (note && is_uuid(note))
+			memcpy(uuid, note, UUID_TEXT);
+		free(note);
+	}
+}
+
+/* xapi's name for a domain that it is about to destroy, its id behind. */
+#define DOOMED "deadbeef-dead-beef-dead-beef0000"
+
+/* Which domain this is, @d being the one that had the id last. */
+static int identify(struct xwayd *x, const struct domain *d, unsigned int id,
+		    struct domain_info *info, char uuid[UUID_TEXT])
+{
+	char handle[UUID_TEXT];
+
+	if (x->store->ops->domain(x->store->ctx, id, info))
+		return -1;
+	do {
+		bool doomed = !strncmp(info->uuid, DOOMED, strlen(DOOMED));
+
+		if (doomed && !d)
+			return -1;
+		if (doomed && !info->ended)
+			info->ended = "gone";
+		memcpy(handle, info->uuid, sizeof(handle));
+		if (doomed || (d && !strcmp(d->handle, handle))) {
+			memcpy(uuid, d->uuid, UUID_TEXT);
+			return 0;
+		}
+		find_uuid(x, handle, uuid);
+		/* Once it is renamed, the note under its former name is gone. */
+		if (x->store->ops->domain(x->store->ctx, id, info))
+			return -1;
+	} while (strcmp(handle, info->uuid));
+	return 0;
+}
+
+static struct domain *add(struct xwayd *x, unsigned int id, const struct domain_info *info,
+			  const char *uuid)
 {
 	struct domain *d = must(calloc(1, sizeof(*d)));
 	struct domain **at = &x->domains;
 
 	d->id = id;
-	memcpy(d->uuid, info->uuid, sizeof(d->uuid));
+	memcpy(d->uuid, uuid, sizeof(d->uuid));
+	memcpy(d->handle, info->uuid, sizeof(d->handle));
 	d->ended = info->ended;
 	d->born = x->births++;
 	d->reread = true;
@@ -159,16 +220,21 @@ static void scan_one(struct xwayd *x, unsigned int id, int64_t now)
 {
 	struct domain *d = domain_find(x, id);
 	struct domain_info info;
+	char uuid[UUID_TEXT];
 
 	/* A directory without a domain: a toolstack builds or removes it. */
-	if (x->store->ops->domain(x->store->ctx, id, &info))
+	if (identify(x, d, id, &info, uuid))
 		return;
-	if (d && strcmp(d->uuid, info.uuid))
+	if (d && strcmp(d->uuid, uuid))
 		return; /* another one under the same id */
 	if (!d)
-		d = add(x, id, &info);
+		d = add(x, id, &info, uuid);
 	else
 		set_state(x, d, &info, now);
+	if (strcmp(d->handle, info.uuid)) {
+		log_debug("domain %u was %s, is %s", id, d->handle, info.uuid);
+		memcpy(d->handle, info.uuid, sizeof(d->handle));
+	}
 	d->seen = true;
 	if (d->ended && !strcmp(d->ended, "suspend"))
 		sooner(&x->again_at, now + SUSPENDED_MS);
@@ -183,6 +249,7 @@ static bool forget_unseen(struct xwayd *x, int64_t now)
 	while (*at) {
 		struct domain *d = *at;
 		struct domain_info info;
+		char uuid[UUID_TEXT];
 		const char *reason = "gone";
 
 		if (d->seen) {
@@ -190,8 +257,8 @@ static bool forget_unseen(struct xwayd *x, int64_t now)
 			continue;
 		}
 		/* The hypervisor may still know why. */
-		if (!x->store->ops->domain(x->store->ctx, d->id, &info)) {
-			if (strcmp(info.uuid, d->uuid))
+		if (!identify(x, d, d->id, &info, uuid)) {
+			if (strcmp(uuid, d->uuid))
 				replaced = true;
 			else if (info.ended)
 				reason = info.ended;

@@ -15,6 +15,7 @@ static const struct {
 	{ "@introduceDomain", "introduce" },
 	{ "@releaseDomain", "release" },
 	{ "/local/domain/0/backend/vif", "vifs" },
+	{ "/xapi", "xapi" },
 };
 
 int xwayd_start(struct xwayd *x, struct store *store, struct policy *policy)
@@ -82,6 +83,36 @@ static void vifs_event(struct xwayd *x, const char *path)
 	}
 }
 
+/*
+ * Below a VM's directory of xapi. One that nobody has is of a domain that is
+ * new, or was renamed.
+ */
+static void xapi_event(struct xwayd *x, const char *path)
+{
+	static const char vifs[] = "/private/vif";
+	bool known = false;
+	const char *rest;
+	size_t len;
+
+	if (!take_prefix(&path, "/xapi/"))
+		return;
+	len = strcspn(path, "/");
+	rest = path + len;
+	/* Its vifs, or what holds them. */
+	if (strncmp(rest, vifs, strlen(rest) < strlen(vifs) ? strlen(rest) : strlen(vifs)))
+		return;
+	for (struct domain *d = x->domains; d; d = d->next) {
+		if (len != strlen(d->handle) || strncmp(path, d->handle, len))
+			continue;
+		reread(x, d);
+		known = true;
+	}
+	if (!known)
+		x->scan = true;
+	/* The nodes of one change are written one by one. */
+	x->settle = true;
+}
+
 void xwayd_event(struct xwayd *x, const char *path, const char *token)
 {
 	const char *id = strchr(token, '/');
@@ -95,6 +126,10 @@ void xwayd_event(struct xwayd *x, const char *path, const char *token)
 	}
 	if (!strcmp(token, "vifs")) {
 		vifs_event(x, path);
+		return;
+	}
+	if (!strcmp(token, "xapi")) {
+		xapi_event(x, path);
 		return;
 	}
 	if (!id || !domain_parse_id(id + 1, &n))
@@ -123,7 +158,14 @@ void xwayd_run(struct xwayd *x, int64_t now)
 	}
 	if (now >= x->gone_at)
 		x->apply = true;
+	if (x->settle && !x->settling) {
+		x->settling = true;
+		if (x->apply_at < now + CHANGE_MS)
+			x->apply_at = now + CHANGE_MS;
+	}
+	x->settle = false;
 	if ((x->scan || x->apply) && now >= x->apply_at) {
+		x->settling = false;
 		if (x->scan) {
 			x->scan = false;
 			domain_scan(x, now);

@@ -50,16 +50,17 @@ struct peer {
 struct domain {
 	struct domain *next;
 	unsigned int id;
-	char uuid[UUID_TEXT];
-	char *name;	   /* may be NULL */
-	const char *ended; /* reason, NULL while it runs */
-	uint64_t born;	   /* in which order they were found */
-	bool seen;	   /* in the present scan */
-	bool reread;	   /* name and vif addresses may have changed */
-	bool made;	   /* its xway node is there */
-	bool loaded;	   /* its peers are what XenStore has */
-	bool party;	   /* may have peers at all */
-	bool misses;	   /* it was said that it has no address */
+	char uuid[UUID_TEXT];	/* as policy and peers know it */
+	char handle[UUID_TEXT]; /* what the hypervisor has: another one while it moves */
+	char *name;		/* may be NULL */
+	const char *ended;	/* reason, NULL while it runs */
+	uint64_t born;		/* in which order they were found */
+	bool seen;		/* in the present scan */
+	bool reread;		/* name and vif addresses may have changed */
+	bool made;		/* its xway node is there */
+	bool loaded;		/* its peers are what XenStore has */
+	bool party;		/* may have peers at all */
+	bool misses;		/* it was said that it has no address */
 
 	struct addr vif[DOMAIN_ADDRS];
 	unsigned int n_vif;
@@ -80,6 +81,8 @@ struct xwayd {
 	struct domain *domains;
 	bool scan;	  /* domains may have come or gone */
 	bool apply;	  /* addresses or policy may have changed */
+	bool settle;	  /* more of such changes are likely to come at once */
+	bool settling;	  /* so wait for them, but once only */
 	int64_t apply_at; /* but do it no sooner than this */
 	int64_t again_at; /* scan again then, without being told */
 	int64_t gone_at;  /* the first "gone" node to go */
