@@ -93,13 +93,14 @@ void xway_peer_put(struct xway_peer *peer)
 
 bool xway_peer_charge(struct xway_peer *peer, u32 pages)
 {
-	int most = xway_arena_pages_max();
+	u32 most = xway_arena_pages_max();
 	int old = atomic_read(&peer->charged);
 
 	do {
-		if (old + (int)pages > most)
+		/* The limit may have been lowered since: test it alone first. */
+		if (old > most || pages > most - old)
 			return false;
-	} while (!atomic_try_cmpxchg(&peer->charged, &old, old + (int)pages));
+	} while (!atomic_try_cmpxchg(&peer->charged, &old, old + pages));
 	return true;
 }
 EXPORT_SYMBOL_GPL(xway_peer_charge);

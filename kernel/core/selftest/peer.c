@@ -10,10 +10,17 @@ static bool peer_charge(void)
 	bool same, more;
 
 	EXPECT(!xway_peer_charge(peer, most + 1) && !atomic_read(&peer->charged));
+	EXPECT(!xway_peer_charge(peer, 1U << 31) && !xway_peer_charge(peer, U32_MAX));
+	EXPECT(!atomic_read(&peer->charged));
 	EXPECT(xway_peer_charge(peer, most - 2));
 	EXPECT(!xway_peer_charge(peer, 3) && xway_peer_charge(peer, 2));
 	EXPECT(!xway_peer_charge(peer, 1) && xway_peer_charge(peer, 0));
+	EXPECT(!xway_peer_charge(peer, U32_MAX) && !xway_peer_charge(peer, U32_MAX - most + 1));
 	EXPECT(atomic_read(&peer->charged) == most);
+	/* The limit is lowered below what is charged. */
+	atomic_set(&peer->charged, most + 1);
+	EXPECT(!xway_peer_charge(peer, 0) && !xway_peer_charge(peer, 1));
+	atomic_set(&peer->charged, most);
 	/* Another link to this peer has the same charge. */
 	other = xway_fake_other(P);
 	EXPECT(other);
