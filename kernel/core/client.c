@@ -147,6 +147,24 @@ void xway_client_up(struct link *link)
 	}
 }
 
+const char *xway_decline_name(u32 reason)
+{
+	static const char *const names[XWAY_DECLINES] = {
+		[0] = "other",
+		[XWAY_DECLINE_UNKNOWN] = "unknown",
+		[XWAY_DECLINE_PROOF] = "proof",
+		[XWAY_DECLINE_OFF] = "off",
+		[XWAY_DECLINE_MEMORY] = "no-memory",
+		[XWAY_DECLINE_LATER] = "later",
+		[XWAY_DECLINE_SERVICE] = "no-service",
+	};
+
+	if (reason >= XWAY_DECLINES)
+		reason = 0;
+	return names[array_index_nospec(reason, XWAY_DECLINES)];
+}
+EXPORT_SYMBOL_GPL(xway_decline_name);
+
 /**
  * xway_client_open() - handle OPEN, or decline it if the service has no client
  * @link: the link

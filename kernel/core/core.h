@@ -275,6 +275,15 @@ int xway_client_register(const struct xway_client *client);
  */
 void xway_client_unregister(const struct xway_client *client);
 
+/**
+ * xway_decline_name() - the name of a reason to decline, for users
+ * @reason: enum xway_decline; the peer has sent it, so it may be any number
+ *
+ * Context: any.
+ * Return: the name, as in doc/protocol.md; "other" for a reason that is not known here.
+ */
+const char *xway_decline_name(u32 reason);
+
 /* ---- channels ---- */
 
 /**

@@ -94,22 +94,25 @@ struct xway_header {
 #define XWAY_RING_PAGES_MAX	256u	/* of a ring */
 
 enum xway_ctl_type {
-	XWAY_CTL_OPEN = 1,	/* passive end: here is my half of a channel */
-	XWAY_CTL_ACCEPT = 2,	/* active end: I accept, and here is my half */
-	XWAY_CTL_DECLINE = 3,	/* active end: I decline; the reason is in @arg */
+	XWAY_CTL_OPEN = 1,	/* here is my half of a channel */
+	XWAY_CTL_ACCEPT = 2,	/* I accept, and here is my half */
+	XWAY_CTL_DECLINE = 3,	/* I decline; the reason is in @arg */
 	XWAY_CTL_CLOSE = 4,	/* I do not use your half any more */
 	XWAY_CTL_UNMAP = 5,	/* unmap these pages of my arena: no channel uses them */
 	XWAY_CTL_UNMAPPED = 6,	/* I have unmapped the pages of your UNMAP */
 };
 
-/* Why an active end declines */
+/* Why an OPEN is declined; xway_decline_name() has names. The client says in OPEN what
+ * the channel is for.
+ */
 enum xway_decline {
-	XWAY_DECLINE_UNKNOWN = 1,	/* no such connection */
-	XWAY_DECLINE_PROOF = 2,		/* its addresses fit, its proof does not */
-	XWAY_DECLINE_OFF = 3,		/* the client, or the connection, is off */
+	XWAY_DECLINE_UNKNOWN = 1,	/* there is no such thing here */
+	XWAY_DECLINE_PROOF = 2,		/* there is, but OPEN does not prove that it is the same */
+	XWAY_DECLINE_OFF = 3,		/* the client wants no channel, or none for this */
 	XWAY_DECLINE_MEMORY = 4,	/* an allocation failed */
 	XWAY_DECLINE_LATER = 5,		/* ask again when some time has passed */
 	XWAY_DECLINE_SERVICE = 6,	/* no client of that service */
+	XWAY_DECLINES
 };
 
 /* The client of a channel or a message. Modules older than services send 0, which

@@ -75,6 +75,10 @@ static_assert(sizeof(struct xway_words) == XWAY_WORDS_SIZE);
  * @sport: port of the active end
  * @dport: port of the passive end
  * @mac: proof that the sender is an end of this connection, see xway_conn_mac()
+ *
+ * The passive end sends OPEN, and the active end answers. OPEN and ACCEPT name the
+ * connection that the channel is for, and prove that their sender is one of its ends.
+ * DECLINE and CLOSE use none of these fields but @service.
  */
 union xway_sock_ctl {
 	struct xway_ctl ctl;

@@ -66,14 +66,11 @@ enum dgram_count {
 	DGRAM_RECEIVED_BYTES,
 	DGRAM_BAD,		/* the content is not that of the number */
 	DGRAM_LOST,		/* the number is not the next one */
-	DGRAM_DECLINED,		/* the first of enum xway_decline */
-	DGRAM_COUNTS = DGRAM_DECLINED + XWAY_DECLINE_SERVICE + 1
+	DGRAM_COUNTS
 };
 
 static const char *const dgram_counts[DGRAM_COUNTS] = {
 	"opened", "violations", "sent", "sent_bytes", "received", "received_bytes", "bad", "lost",
-	"declined:other", "declined:unknown", "declined:proof", "declined:off",
-	"declined:no-memory", "declined:later", "declined:no-service",
 };
 
 enum dgram_state {
@@ -106,6 +103,7 @@ struct dgram_link {
 	spinlock_t lock;		/* see the top of this file */
 	struct dgram_chan *ch;		/* written under both locks */
 	u64 count[DGRAM_COUNTS];	/* under @lock */
+	u64 declined[XWAY_DECLINES];	/* by reason, 0 for those not known here; under @lock */
 	wait_queue_head_t wait;		/* for room in the ring */
 	struct work_struct receive;
 	struct delayed_work tend;
@@ -504,7 +502,7 @@ static bool dgram_ctl(struct xway_link *link, struct xway_chan *chan, const stru
 		if (ch->state != DGRAM_OPENING)
 			return false;
 		spin_lock(&dl->lock);
-		dl->count[DGRAM_DECLINED + (msg->arg <= XWAY_DECLINE_SERVICE ? msg->arg : 0)]++;
+		dl->declined[msg->arg < XWAY_DECLINES ? msg->arg : 0]++;
 		spin_unlock(&dl->lock);
 		dgram_end(dl);
 		return true;
@@ -575,6 +573,8 @@ static int dgram_show(struct seq_file *seq, void *unused)
 	seq_printf(seq, "state %s\n", dgram_states[dl->ch ? dl->ch->state : DGRAM_NONE]);
 	for (i = 0; i < DGRAM_COUNTS; i++)
 		seq_printf(seq, "%s %llu\n", dgram_counts[i], dl->count[i]);
+	for (i = 0; i < XWAY_DECLINES; i++)
+		seq_printf(seq, "declined:%s %llu\n", xway_decline_name(i), dl->declined[i]);
 	spin_unlock(&dl->lock);
 	return 0;
 }

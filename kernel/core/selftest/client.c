@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Tests of clients: who is called, and when */
 #include <linux/minmax.h>
+#include <linux/string.h>
 
 #include "ends.h"
 
@@ -146,9 +147,27 @@ static bool client_reclaim(void)
 	return true;
 }
 
+/* Each reason has a name of its own, and what is no reason is "other". */
+static bool client_declines(void)
+{
+	u32 i, j;
+
+	for (i = 1; i < XWAY_DECLINES; i++) {
+		EXPECT(xway_decline_name(i));
+		for (j = 0; j < i; j++)
+			EXPECT(strcmp(xway_decline_name(i), xway_decline_name(j)));
+	}
+	EXPECT(!strcmp(xway_decline_name(XWAY_DECLINE_SERVICE), "no-service"));
+	EXPECT(!strcmp(xway_decline_name(0), "other"));
+	EXPECT(!strcmp(xway_decline_name(XWAY_DECLINES), "other"));
+	EXPECT(!strcmp(xway_decline_name(U32_MAX), "other"));
+	return true;
+}
+
 const struct xway_test client_tests[] = {
 	{ "client_registers", client_registers, UP },
 	{ "client_of_links", client_of_links, MADE },
 	{ "client_reclaim", client_reclaim, SERVED },
+	{ "client_declines", client_declines, MADE },
 	{}
 };
