@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Channels: numbers, words and rings of the own half; mapping of the peer's half.
+ * Channels: numbers, words and rings of the own half; mapping of the peer's half;
+ * messages that name a channel.
+ *
+ * A channel that is destroyed before the peer has sent its last message to it leaves a
+ * *tombstone*: a value in its place in the table of channels. The peer may still name the
+ * number, and read words and ring, so the tombstone keeps all three until that message
+ * comes or the session ends. It needs no memory of its own, and no client.
  */
+#include <linux/bitfield.h>
 #include <linux/err.h>
 #include <linux/export.h>
 #include <linux/log2.h>
@@ -11,6 +18,15 @@
 #include "link.h"
 #include "reclaim.h"
 #include "stats.h"
+
+/* A tombstone: first page and pages of the own ring, and what struct xway_chan expects */
+#define TOMB_RING	GENMASK(13, 0)
+#define TOMB_PAGES	GENMASK(22, 14)
+#define TOMB_EXPECTS	GENMASK(25, 23)
+
+static_assert(TOMB_RING >> 0 >= XWAY_ARENA_PAGES_MAX - 1);
+static_assert(TOMB_PAGES >> 14 >= XWAY_RING_PAGES_MAX);
+static_assert(TOMB_EXPECTS >> 23 >= XWAY_CTL_CLOSE);
 
 /* Give a channel a number, and a place for its words. */
 static int chan_number(struct link *link, struct xway_chan *chan)
@@ -74,24 +90,128 @@ err_none:
 }
 EXPORT_SYMBOL_GPL(xway_chan_create);
 
+/* Free the number, the words and the ring of a channel. */
+static void half_free(struct link *link, u32 id, u32 ring_page, u32 ring_pages)
+{
+	u32 group = id / XWAY_CHANS_PER_PAGE;
+
+	xway_arena_free(link, ring_page, ring_pages);
+	if (!--link->words_used[group]) {
+		xway_arena_free(link, link->words_page[group], 1);
+		link->words_page[group] = 0;
+	}
+	xa_erase(&link->chans, id);
+	WRITE_ONCE(link->pub.n_chans, link->pub.n_chans - 1);
+	xway_reclaim_soon(link);
+}
+
+static void tomb_free(struct link *link, u32 id, unsigned long tomb)
+{
+	half_free(link, id, FIELD_GET(TOMB_RING, tomb), FIELD_GET(TOMB_PAGES, tomb));
+}
+
+/* Put a tombstone into a channel's place. The place is there, so this allocates nothing. */
+static void tomb_set(struct link *link, u32 id, unsigned long tomb)
+{
+	xa_store(&link->chans, id, xa_mk_value(tomb), GFP_KERNEL);
+}
+
 void xway_chan_destroy(struct xway_chan *chan)
 {
 	struct link *link = to_link(chan->link);
-	u32 page = chan->id / XWAY_CHANS_PER_PAGE;
 
 	lockdep_assert_held(&link->pub.lock);
-	xway_arena_free(link, chan->ring_page, chan->ring_pages);
+	if (chan->expects)
+		tomb_set(link, chan->id, FIELD_PREP(TOMB_RING, chan->ring_page) |
+					 FIELD_PREP(TOMB_PAGES, chan->ring_pages) |
+					 FIELD_PREP(TOMB_EXPECTS, chan->expects));
+	else
+		half_free(link, chan->id, chan->ring_page, chan->ring_pages);
+	chan->expects = 0;
 	chan->ring_pages = 0;
-	if (!--link->words_used[page]) {
-		xway_arena_free(link, link->words_page[page], 1);
-		link->words_page[page] = 0;
-	}
-	xa_erase(&link->chans, chan->id);
-	WRITE_ONCE(link->pub.n_chans, link->pub.n_chans - 1);
 	chan->own = NULL;
-	xway_reclaim_soon(link);
 }
 EXPORT_SYMBOL_GPL(xway_chan_destroy);
+
+/**
+ * xway_chan_forget() - free what tombstones keep, because the session ends
+ * @link: the link
+ *
+ * Context: process, link's lock held.
+ */
+void xway_chan_forget(struct link *link)
+{
+	unsigned long id;
+	void *entry;
+
+	lockdep_assert_held(&link->pub.lock);
+	xa_for_each(&link->chans, id, entry)
+		if (xa_is_value(entry))
+			tomb_free(link, id, xa_to_value(entry));
+}
+
+/* What a channel expects after a message of the peer; -EPROTO if not this message */
+static int expects_after(u16 expects, u32 type)
+{
+	if (type == XWAY_CTL_ACCEPT && expects == XWAY_CTL_ACCEPT)
+		return XWAY_CTL_CLOSE;
+	if ((type == XWAY_CTL_DECLINE && expects == XWAY_CTL_ACCEPT) ||
+	    (type == XWAY_CTL_CLOSE && expects == XWAY_CTL_CLOSE))
+		return 0;
+	return -EPROTO;
+}
+
+/* A message for a tombstone. After ACCEPT the peer waits for the CLOSE of a client that
+ * did not wait for ACCEPT. Return: false if no honest peer would send the message.
+ */
+static bool tomb_ctl(struct link *link, unsigned long tomb, const struct xway_ctl *msg)
+{
+	int next = expects_after(FIELD_GET(TOMB_EXPECTS, tomb), msg->type);
+	struct xway_ctl close = {
+		.type = XWAY_CTL_CLOSE,
+		.chan = msg->from,
+		.service = msg->service,
+	};
+
+	if (next < 0)
+		return false;
+	if (next) {
+		tomb &= ~TOMB_EXPECTS;
+		tomb_set(link, msg->chan, tomb | FIELD_PREP(TOMB_EXPECTS, next));
+		xway_ctl_put(link, &close);
+	} else {
+		tomb_free(link, msg->chan, tomb);
+	}
+	return true;
+}
+
+/**
+ * xway_chan_ctl() - handle a message that names a channel
+ * @link: the link
+ * @msg: a private copy of the message: ACCEPT, DECLINE or CLOSE
+ *
+ * Context: process, link's lock held.
+ * Return: false if no honest peer would send it.
+ */
+bool xway_chan_ctl(struct link *link, const struct xway_ctl *msg)
+{
+	struct xway_chan *chan = xa_load(&link->chans, msg->chan);
+	int next;
+
+	lockdep_assert_held(&link->pub.lock);
+	if (!chan)
+		return false;
+	if (xa_is_value(chan))
+		return tomb_ctl(link, xa_to_value(chan), msg);
+	/* Modules older than services send 0, to any client. */
+	if (msg->service && msg->service != chan->client->service)
+		return false;
+	next = expects_after(chan->expects, msg->type);
+	if (next < 0)
+		return false;
+	chan->expects = next;
+	return chan->client->ctl(&link->pub, chan, msg);
+}
 
 void xway_chan_describe(const struct xway_chan *chan, struct xway_ctl *msg)
 {

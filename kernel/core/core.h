@@ -27,13 +27,21 @@
  *	    xway_chan_post()		have the peer call its @event, any number of times
  *	    xway_chan_unmap()		stop using the peer's half,
  *	    xway_ctl_send()		and tell the peer so: CLOSE
- *	    xway_chan_destroy()		the peer has sent CLOSE too: free the own half
+ *	    xway_chan_destroy()		stop using the own half
  *	xway_client_unregister()	the client has no channel left
  *
  * One end sends OPEN. The other end answers with ACCEPT or DECLINE. To end the
  * channel each end sends CLOSE. wire.h says what these messages mean. If the peer
  * has no client of the service, its core answers an OPEN with DECLINE, reason
  * XWAY_DECLINE_SERVICE.
+ *
+ * The peer's last message to a channel is DECLINE or CLOSE. Until then it may name the
+ * channel's number, and read words and ring. A client may destroy the channel earlier,
+ * so it need not wait for a peer that does not answer. The core then keeps number, words
+ * and ring, without the client, until that message comes or the session ends. If OPEN
+ * was not answered yet and the answer is ACCEPT, the core sends CLOSE. What it keeps are
+ * pages of this link's arena, and the arena's limit holds: a silent peer leaves less room
+ * for channels to that peer. Only the end of a session waits for it, for a few seconds.
  *
  * Trust: a peer may write anything into its words, its ring and its control
  * messages, and may change them at any time. The core checks only the fields of a
@@ -93,7 +101,8 @@ enum xway_link_state {
  * @peer: the peer, which outlives its links
  * @nonce: this end's random number of the session
  * @peer_nonce: the peer's random number of the session
- * @n_chans: channels of all clients; written under @lock
+ * @n_chans: channels of all clients, also those that the core keeps for the peer;
+ *	written under @lock
  * @data: a pointer for each client, by service; the client may set its own from
  *	@add_link to @del_link
  *
@@ -212,8 +221,10 @@ struct xway_link *xway_addr_find(u16 family, const __be32 *addr, bool active);
  * @up: a session has begun. Optional. Context: process, link's lock held.
  * @ctl: the peer has sent a control message for this service. @msg is a private
  *	copy. @chan is the channel that it names, and this client's; it is NULL for
- *	OPEN. Context: process, link's lock held. Return: false if no honest peer
- *	would send the message; this ends the session.
+ *	OPEN. The message is due: ACCEPT or DECLINE comes once after OPEN was sent, and
+ *	CLOSE once after ACCEPT was sent or has come. Context: process, link's lock
+ *	held. Return: false if no honest peer would send the message; this ends the
+ *	session.
  * @event: the peer has posted a channel. The call may be spurious. The client may
  *	be destroying the channel, so the channel's memory must stay for a grace
  *	period after xway_chan_destroy(). Context: softirq, RCU read-side section.
@@ -305,6 +316,8 @@ const char *xway_decline_name(u32 reason);
  * @words_page: private: page of the own words
  * @peer_words_page: private: page of the peer's words
  * @words_slot: private: place of the own words in @words_page
+ * @expects: private: what the peer is to send next to the channel: XWAY_CTL_ACCEPT (or
+ *	DECLINE), XWAY_CTL_CLOSE, or 0 for nothing
  *
  * The client keeps the memory from xway_chan_create() until a grace period after
  * xway_chan_destroy().
@@ -325,6 +338,7 @@ struct xway_chan {
 	u16 words_page;
 	u16 peer_words_page;
 	u16 words_slot;
+	u16 expects;
 };
 
 /* Initialize a channel, whose memory is zero. Context: any. */
@@ -353,12 +367,13 @@ static inline void xway_chan_init(struct xway_chan *chan,
 int xway_chan_create(struct xway_chan *chan, u32 pages, void **ring);
 
 /**
- * xway_chan_destroy() - free this end's half of a channel
- * @chan: a channel with an own half. This end does not write it any more. The peer
- *	has sent CLOSE, or does not answer any more.
+ * xway_chan_destroy() - stop using this end's half of a channel
+ * @chan: a channel with an own half. This end does not write it any more. It has sent
+ *	CLOSE, unless the session is ending or ACCEPT has not come.
  *
- * The number may name another channel at once. @event may still run for this channel
- * until a grace period is over.
+ * If the peer has sent CLOSE or DECLINE, the number may name another channel at once.
+ * Otherwise the core keeps the half until then: see the top of this file. @event may
+ * still run for this channel until a grace period is over.
  *
  * Context: process, may sleep, link's lock held.
  */

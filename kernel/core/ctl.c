@@ -105,37 +105,22 @@ void xway_ctl_put(struct link *link, const struct xway_ctl *msg)
 	xway_ctl_flush(link);
 }
 
-void xway_ctl_send(const struct xway_client *client, struct xway_link *link,
+void xway_ctl_send(const struct xway_client *client, struct xway_link *pub,
 		   struct xway_ctl *msg)
 {
-	msg->service = client->service;
-	xway_ctl_put(to_link(link), msg);
-}
-EXPORT_SYMBOL_GPL(xway_ctl_send);
-
-/* Handle a message for a client. Return: false if no honest peer would send it. */
-static bool handle_for_client(struct link *link, const struct xway_ctl *msg)
-{
+	struct link *link = to_link(pub);
 	struct xway_chan *chan;
 
-	switch (msg->type) {
-	case XWAY_CTL_OPEN:
-		return xway_client_open(link, msg);
-	case XWAY_CTL_ACCEPT:
-	case XWAY_CTL_DECLINE:
-	case XWAY_CTL_CLOSE:
-		chan = xa_load(&link->chans, msg->chan);
-		/* At the end of a session an honest message may come too late. */
-		if (!chan)
-			return link->pub.state == XWAY_LINK_CLOSING;
-		/* Modules older than services send 0, to any client. */
-		if (msg->service && msg->service != chan->client->service)
-			return false;
-		return chan->client->ctl(&link->pub, chan, msg);
-	default:
-		return false;
+	lockdep_assert_held(&pub->lock);
+	/* From here on the peer may name the channel. */
+	if (msg->type == XWAY_CTL_OPEN || msg->type == XWAY_CTL_ACCEPT) {
+		chan = xa_load(&link->chans, msg->from);
+		chan->expects = msg->type == XWAY_CTL_OPEN ? XWAY_CTL_ACCEPT : XWAY_CTL_CLOSE;
 	}
+	msg->service = client->service;
+	xway_ctl_put(link, msg);
 }
+EXPORT_SYMBOL_GPL(xway_ctl_send);
 
 /**
  * xway_ctl_handle() - handle a control message of the peer
@@ -149,12 +134,18 @@ bool xway_ctl_handle(struct link *link, const struct xway_ctl *msg)
 {
 	lockdep_assert_held(&link->pub.lock);
 	switch (msg->type) {
+	case XWAY_CTL_OPEN:
+		return xway_client_open(link, msg);
+	case XWAY_CTL_ACCEPT:
+	case XWAY_CTL_DECLINE:
+	case XWAY_CTL_CLOSE:
+		return xway_chan_ctl(link, msg);
 	case XWAY_CTL_UNMAP:
 		return xway_reclaim_unmap(link, msg);
 	case XWAY_CTL_UNMAPPED:
 		return xway_reclaim_unmapped(link);
 	default:
-		return handle_for_client(link, msg);
+		return false;
 	}
 }
 

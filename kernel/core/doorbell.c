@@ -70,17 +70,19 @@ void xway_chan_post(struct xway_chan *chan)
 }
 EXPORT_SYMBOL_GPL(xway_chan_post);
 
+/* @chan: what is in the table of channels; a value is a tombstone, see chan.c */
+static void dispatch_chan(struct xway_chan *chan)
+{
+	if (chan && !xa_is_value(chan))
+		chan->client->event(chan);
+}
+
 static void dispatch(struct link *link, u32 nr)
 {
-	struct xway_chan *chan;
-
-	if (nr == XWAY_POST_CTL) {
+	if (nr == XWAY_POST_CTL)
 		queue_work(xway_core_wq, &link->work);
-		return;
-	}
-	chan = xa_load(&link->chans, nr);
-	if (chan)
-		chan->client->event(chan);
+	else
+		dispatch_chan(xa_load(&link->chans, nr));
 }
 
 static void dispatch_all(struct link *link)
@@ -89,7 +91,7 @@ static void dispatch_all(struct link *link)
 	unsigned long nr;
 
 	xa_for_each(&link->chans, nr, chan)
-		chan->client->event(chan);
+		dispatch_chan(chan);
 	queue_work(xway_core_wq, &link->work);
 }
 

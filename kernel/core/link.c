@@ -336,6 +336,7 @@ void xway_link_down(struct link *link, bool dead)
 	synchronize_rcu();
 
 	mutex_lock(&link->pub.lock);
+	xway_chan_forget(link);
 	xway_import_close(link);
 	xway_arena_destroy(link);
 	mutex_unlock(&link->pub.lock);

@@ -70,7 +70,7 @@ struct ctl {
  * @dir: the directory pages of the own arena
  * @import: the peer's arena
  * @reclaim: looks whether pages of the arena can be reclaimed
- * @chans: channels by number, struct xway_chan; readers use RCU
+ * @chans: channels by number, struct xway_chan, or a value, see chan.c; readers use RCU
  * @next_chan: where xa_alloc_cyclic() begins
  * @words_page: for each group of XWAY_CHANS_PER_PAGE numbers, the page of the own
  *	arena with their words; 0 if there is none
@@ -143,6 +143,10 @@ void xway_client_abort(struct link *link);
 long xway_client_reclaim(long wanted);
 int xway_client_show(struct link *link, struct sk_buff *skb);
 bool xway_client_open(struct link *link, const struct xway_ctl *msg);
+
+/* chan.c */
+bool xway_chan_ctl(struct link *link, const struct xway_ctl *msg);
+void xway_chan_forget(struct link *link);
 
 /* doorbell.c */
 void xway_doorbell_setup(struct link *link);

@@ -110,9 +110,171 @@ static bool chan_rings(void)
 	return true;
 }
 
+/* Have an end send OPEN or ACCEPT for its channel. */
+static void say(int which, u32 type)
+{
+	struct xway_chan *chan = &fake_client.chan[which];
+	struct xway_ctl msg = { .type = type, .chan = fake_client.chan[!which].id };
+
+	mutex_lock(&chan->link->lock);
+	xway_chan_describe(chan, &msg);
+	xway_ctl_send(&fake_client_ops, chan->link, &msg);
+	mutex_unlock(&chan->link->lock);
+}
+
+/* Have an end get a message for its channel. Return: false if it is taken for a lie. */
+static bool given(int to, u32 type)
+{
+	struct xway_ctl msg = {
+		.type = type,
+		.chan = fake_client.chan[to].id,
+		.from = fake_client.chan[!to].id,
+		.service = XWAY_SERVICE_TEST,
+	};
+
+	return give(to, &msg);
+}
+
+/* A message comes when it is due, and once. */
+static bool chan_expects(void)
+{
+	static const struct {
+		u32 said, got, then;
+	} honest[] = {
+		{ XWAY_CTL_OPEN, XWAY_CTL_DECLINE, 0 },
+		{ XWAY_CTL_OPEN, XWAY_CTL_ACCEPT, XWAY_CTL_CLOSE },
+		{ XWAY_CTL_ACCEPT, XWAY_CTL_CLOSE, 0 },
+	};
+	struct xway_ctl msg;
+	u32 type, told;
+	int i;
+
+	for (type = XWAY_CTL_ACCEPT; type <= XWAY_CTL_CLOSE; type++)
+		EXPECT(!given(P, type));
+	for (i = 0; i < ARRAY_SIZE(honest); i++) {
+		say(P, honest[i].said);
+		EXPECT(take(P, &msg));
+		told = fake_client.told;
+		for (type = XWAY_CTL_ACCEPT; type <= XWAY_CTL_CLOSE; type++)
+			if (honest[i].said == XWAY_CTL_OPEN ? type == XWAY_CTL_CLOSE :
+							      type != XWAY_CTL_CLOSE)
+				EXPECT(!given(P, type));
+		EXPECT(fake_client.told == told && given(P, honest[i].got));
+		EXPECT(fake_client.told == told + 1 && !given(P, honest[i].got));
+		EXPECT(!honest[i].then || given(P, honest[i].then));
+		EXPECT(!given(P, XWAY_CTL_CLOSE));
+	}
+	return true;
+}
+
+static void destroy(int which)
+{
+	struct xway_chan *chan = &fake_client.chan[which];
+
+	RCU_INIT_POINTER(chan->peer, NULL);
+	synchronize_rcu();
+	mutex_lock(&chan->link->lock);
+	xway_chan_unmap(chan);
+	xway_chan_destroy(chan);
+	mutex_unlock(&chan->link->lock);
+}
+
+/* Is there a tombstone, whose number and pages no other channel gets? */
+static bool kept(struct xway_chan *was)
+{
+	static void *ring[XWAY_RING_PAGES_MAX];
+	struct link *link = end(P);
+	struct xway_chan other = {};
+	bool apart;
+	int err;
+
+	EXPECT(link->pub.n_chans == 1 && link->arena.in_use == XWAY_RING_PAGES_MAX + 1);
+	xway_chan_init(&other, &fake_client_ops, &link->pub);
+	mutex_lock(&link->pub.lock);
+	err = xway_chan_create(&other, XWAY_RING_PAGES_MAX, ring);
+	apart = other.id != was->id && other.own != was->own &&
+		other.ring_page != was->ring_page;
+	if (!err)
+		xway_chan_destroy(&other);
+	mutex_unlock(&link->pub.lock);
+	EXPECT(!err && apart);
+	/* The peer may post it, or have all channels looked at; nobody is called. */
+	rcu_read_lock();
+	xway_chan_post(&fake_client.chan[A]);
+	rcu_read_unlock();
+	look(P);
+	end(A)->arena.hdr->bell_overflow++;
+	look(P);
+	EXPECT(!fake_client.events[P]);
+	return true;
+}
+
+/* Number, words and ring of a channel stay while a silent peer may use them. */
+static bool chan_tombstone(void)
+{
+	struct xway_chan was = fake_client.chan[P];
+	struct xway_ctl msg;
+
+	/* The client does not wait for CLOSE. */
+	say(P, XWAY_CTL_ACCEPT);
+	EXPECT(take(P, &msg));
+	destroy(P);
+	EXPECT(kept(&was));
+	EXPECT(!given(P, XWAY_CTL_ACCEPT) && !given(P, XWAY_CTL_DECLINE) && kept(&was));
+	EXPECT(given(P, XWAY_CTL_CLOSE) && !fake_client.told);
+	EXPECT(!end(P)->pub.n_chans && !end(P)->arena.in_use);
+	EXPECT(!given(P, XWAY_CTL_CLOSE));
+	return true;
+}
+
+/* The core answers ACCEPT for a client that did not wait for it. */
+static bool chan_tombstone_asking(void)
+{
+	struct xway_chan was = fake_client.chan[P];
+	struct xway_ctl msg;
+
+	say(P, XWAY_CTL_OPEN);
+	EXPECT(take(P, &msg));
+	destroy(P);
+	EXPECT(kept(&was) && !given(P, XWAY_CTL_CLOSE));
+	EXPECT(given(P, XWAY_CTL_ACCEPT) && take(P, &msg));
+	EXPECT(msg.type == XWAY_CTL_CLOSE && msg.chan == fake_client.chan[A].id);
+	EXPECT(msg.service == XWAY_SERVICE_TEST);
+	EXPECT(kept(&was) && !given(P, XWAY_CTL_ACCEPT) && !given(P, XWAY_CTL_DECLINE));
+	/* The session ends, and the peer is late. */
+	xway_link_drain(end(P));
+	EXPECT(given(P, XWAY_CTL_CLOSE) && !fake_client.told);
+	EXPECT(!end(P)->pub.n_chans && !end(P)->arena.in_use);
+	return true;
+}
+
+/* A declined channel leaves nothing, and the end of the session leaves nothing of any. */
+static bool chan_tombstone_ends(void)
+{
+	struct xway_ctl msg;
+
+	say(P, XWAY_CTL_OPEN);
+	EXPECT(take(P, &msg));
+	destroy(P);
+	EXPECT(end(P)->pub.n_chans == 1);
+	EXPECT(given(P, XWAY_CTL_DECLINE) && !fake_client.told);
+	EXPECT(!end(P)->pub.n_chans && !end(P)->arena.in_use);
+	say(A, XWAY_CTL_OPEN);
+	destroy(A);
+	EXPECT(end(A)->pub.n_chans == 1);
+	xway_link_down(end(A), true);
+	EXPECT(!end(A)->pub.n_chans && !xway_arena_pages_in_use());
+	EXPECT(!prepare(A) && xa_empty(&end(A)->chans));
+	return true;
+}
+
 const struct xway_test chan_tests[] = {
 	{ "chan_halves", chan_halves, CHANNEL },
 	{ "chan_lies", chan_lies, CHANNEL },
 	{ "chan_rings", chan_rings, CHANNEL },
+	{ "chan_expects", chan_expects, CHANNEL },
+	{ "chan_tombstone", chan_tombstone, CHANNEL },
+	{ "chan_tombstone_asking", chan_tombstone_asking, CHANNEL },
+	{ "chan_tombstone_ends", chan_tombstone_ends, CHANNEL },
 	{}
 };
