@@ -326,10 +326,6 @@ static void ctl_accept(struct xway_conn *conn, const union xway_sock_ctl *msg)
 {
 	int err;
 
-	if (conn->state != XWAY_CONN_OPENING) {
-		xway_conn_bad(conn);
-		return;
-	}
 	/* Whoever set one of these may have seen that there is no ring to read,
 	 * and lets our half be closed. The peer does not use its ring without
 	 * our XWAY_WORDS_OPEN.
@@ -379,10 +375,6 @@ static void ctl_decline(struct xway_conn *conn, const struct xway_ctl *msg)
 	};
 	u32 arg = msg->arg < ARRAY_SIZE(why) ? msg->arg : 0;
 
-	if (conn->state != XWAY_CONN_OPENING) {
-		xway_conn_bad(conn);
-		return;
-	}
 	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
 	half_free(conn);
 	if (msg->arg == XWAY_DECLINE_LATER)
@@ -430,11 +422,6 @@ bool xway_handshake_ctl(struct xway_link *link, struct xway_chan *chan,
 		ctl_decline(conn, ctl);
 		break;
 	case XWAY_CTL_CLOSE:
-		/* The peer must accept before it can close. */
-		if (conn->state == XWAY_CONN_OPENING) {
-			xway_conn_bad(conn);
-			break;
-		}
 		set_bit(XWAY_F_GOT_CLOSE, &conn->flags);
 		xway_conn_queue(conn);
 		break;

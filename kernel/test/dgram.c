@@ -494,21 +494,17 @@ static bool dgram_ctl(struct xway_link *link, struct xway_chan *chan, const stru
 			xway_ctl_send(&dgram_client, link, &no);
 		return true;
 	case XWAY_CTL_ACCEPT:
-		if (ch->state != DGRAM_OPENING || !dgram_fits(msg))
+		if (!dgram_fits(msg))
 			return false;
 		dgram_accepted(dl, ch, msg);
 		return true;
 	case XWAY_CTL_DECLINE:
-		if (ch->state != DGRAM_OPENING)
-			return false;
 		spin_lock(&dl->lock);
 		dl->declined[msg->arg < XWAY_DECLINES ? msg->arg : 0]++;
 		spin_unlock(&dl->lock);
 		dgram_end(dl);
 		return true;
 	case XWAY_CTL_CLOSE:
-		if (ch->state == DGRAM_OPENING)
-			return false;
 		/* The peer keeps its half until we send CLOSE: nothing that it sent is lost. */
 		spin_lock(&dl->lock);
 		if (ch->state == DGRAM_LIVE)
