@@ -8,9 +8,13 @@
  * section (drain, abort, reclaim). Other calls (ctl, event) find the client by a
  * channel. A client that unregisters has no channel left, but @event may still run
  * in an RCU read-side section.
+ *
+ * A client may take a link's lock in each of these calls, so none of them may wait for
+ * I/O: see core.h. Calls under a link's lock run in work items that see to this.
  */
 #include <linux/export.h>
 #include <linux/nospec.h>
+#include <linux/sched/mm.h>
 #include <linux/srcu.h>
 
 #include "link.h"
@@ -20,6 +24,7 @@ DEFINE_STATIC_SRCU(clients_srcu);
 
 int xway_client_register(const struct xway_client *client)
 {
+	unsigned int noio;
 	struct link *link;
 
 	if (client->service >= XWAY_SERVICES)
@@ -29,6 +34,7 @@ int xway_client_register(const struct xway_client *client)
 		mutex_unlock(&xway_links_lock);
 		return -EBUSY;
 	}
+	noio = memalloc_noio_save();
 	list_for_each_entry(link, &xway_links, node)
 		client->add_link(&link->pub);
 	rcu_assign_pointer(clients[client->service], client);
@@ -38,6 +44,7 @@ int xway_client_register(const struct xway_client *client)
 			xway_client_up(link);
 		mutex_unlock(&link->pub.lock);
 	}
+	memalloc_noio_restore(noio);
 	mutex_unlock(&xway_links_lock);
 	return 0;
 }
@@ -45,6 +52,7 @@ EXPORT_SYMBOL_GPL(xway_client_register);
 
 void xway_client_unregister(const struct xway_client *client)
 {
+	unsigned int noio = memalloc_noio_save();
 	struct link *link;
 
 	mutex_lock(&xway_links_lock);
@@ -58,6 +66,7 @@ void xway_client_unregister(const struct xway_client *client)
 		client->del_link(&link->pub);
 	}
 	mutex_unlock(&xway_links_lock);
+	memalloc_noio_restore(noio);
 	synchronize_rcu();
 }
 EXPORT_SYMBOL_GPL(xway_client_unregister);
@@ -73,6 +82,7 @@ EXPORT_SYMBOL_GPL(xway_client_unregister);
  */
 void xway_client_add_link(struct link *link)
 {
+	unsigned int noio = memalloc_noio_save();
 	const struct xway_client *client;
 	int i;
 
@@ -82,6 +92,7 @@ void xway_client_add_link(struct link *link)
 		if (client)
 			client->add_link(&link->pub);
 	}
+	memalloc_noio_restore(noio);
 }
 
 /**
@@ -92,6 +103,7 @@ void xway_client_add_link(struct link *link)
  */
 void xway_client_del_link(struct link *link)
 {
+	unsigned int noio = memalloc_noio_save();
 	const struct xway_client *client;
 	int i;
 
@@ -101,6 +113,7 @@ void xway_client_del_link(struct link *link)
 		if (client)
 			client->del_link(&link->pub);
 	}
+	memalloc_noio_restore(noio);
 }
 
 /**
@@ -113,6 +126,7 @@ void xway_client_del_link(struct link *link)
  */
 int xway_client_show(struct link *link, struct sk_buff *skb)
 {
+	unsigned int noio = memalloc_noio_save();
 	const struct xway_client *client;
 	int i, err = 0;
 
@@ -122,6 +136,7 @@ int xway_client_show(struct link *link, struct sk_buff *skb)
 		if (client && client->show)
 			err = client->show(&link->pub, skb);
 	}
+	memalloc_noio_restore(noio);
 	return err;
 }
 
@@ -201,6 +216,7 @@ bool xway_client_open(struct link *link, const struct xway_ctl *msg)
  */
 void xway_client_drain(struct link *link)
 {
+	unsigned int noio = memalloc_noio_save();
 	const struct xway_client *client;
 	int i, idx = srcu_read_lock(&clients_srcu);
 
@@ -210,6 +226,7 @@ void xway_client_drain(struct link *link)
 			client->drain(&link->pub);
 	}
 	srcu_read_unlock(&clients_srcu, idx);
+	memalloc_noio_restore(noio);
 }
 
 /**
@@ -220,6 +237,7 @@ void xway_client_drain(struct link *link)
  */
 void xway_client_abort(struct link *link)
 {
+	unsigned int noio = memalloc_noio_save();
 	const struct xway_client *client;
 	int i, idx = srcu_read_lock(&clients_srcu);
 
@@ -229,6 +247,7 @@ void xway_client_abort(struct link *link)
 			client->abort(&link->pub);
 	}
 	srcu_read_unlock(&clients_srcu, idx);
+	memalloc_noio_restore(noio);
 }
 
 /**
@@ -240,6 +259,7 @@ void xway_client_abort(struct link *link)
  */
 long xway_client_reclaim(long wanted)
 {
+	unsigned int noio = memalloc_noio_save();
 	const struct xway_client *client;
 	int i, idx = srcu_read_lock(&clients_srcu);
 	long left = 0;
@@ -250,5 +270,6 @@ long xway_client_reclaim(long wanted)
 			left += client->reclaim(&wanted);
 	}
 	srcu_read_unlock(&clients_srcu, idx);
+	memalloc_noio_restore(noio);
 	return left;
 }

@@ -55,8 +55,10 @@
  * function that is called in process context may sleep, and @event may not.
  *
  * Allocations under @lock must not wait for I/O: the I/O may go by a channel that
- * waits for this very lock. So work that takes @lock runs between
- * memalloc_noio_save() and memalloc_noio_restore().
+ * waits for this very lock. So whoever takes @lock does it between
+ * memalloc_noio_save() and memalloc_noio_restore(). The core has called the former
+ * before each call into a client but @event, so a client does it in its work items
+ * and system calls only, and needs no GFP_NOIO.
  */
 #ifndef _XWAY_CORE_H
 #define _XWAY_CORE_H

@@ -855,7 +855,6 @@ void xway_conn_detached(struct xway_conn *conn)
  */
 static void conn_abort_link(struct xway_conn *conn)
 {
-	unsigned int noio = memalloc_noio_save();
 	struct xway_link *link = conn->chan.link;
 	bool had, lossy = false;
 	struct sock *sk;
@@ -887,7 +886,6 @@ static void conn_abort_link(struct xway_conn *conn)
 	mutex_unlock(&conn->rx.lock);
 	if (sk)
 		sock_put(sk);
-	memalloc_noio_restore(noio);
 }
 
 static void conn_drain(struct xway_conn *conn)

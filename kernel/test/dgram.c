@@ -327,7 +327,7 @@ static void dgram_set(struct dgram_link *dl, struct dgram_chan *ch, enum dgram_s
 /* Make a channel with an own half. Return: NULL without memory. */
 static struct dgram_chan *dgram_create(struct dgram_link *dl)
 {
-	struct dgram_chan *ch = kzalloc(sizeof(*ch), GFP_NOIO);
+	struct dgram_chan *ch = kzalloc(sizeof(*ch), GFP_KERNEL);
 	struct dgram_words *own;
 
 	if (!ch)
