@@ -121,6 +121,7 @@ void xway_chan_destroy(struct xway_chan *chan)
 	struct link *link = to_link(chan->link);
 
 	lockdep_assert_held(&link->pub.lock);
+	WARN_ON_ONCE(chan->peer_ring_pages);
 	if (chan->expects)
 		tomb_set(link, chan->id, FIELD_PREP(TOMB_RING, chan->ring_page) |
 					 FIELD_PREP(TOMB_PAGES, chan->ring_pages) |
@@ -285,6 +286,7 @@ void xway_chan_unmap(struct xway_chan *chan)
 	struct link *link = to_link(chan->link);
 
 	lockdep_assert_held(&link->pub.lock);
+	WARN_ON_ONCE(rcu_access_pointer(chan->peer));
 	if (!chan->peer_ring_pages)
 		return;
 	xway_import_put(link, chan->peer_ring_page, chan->peer_ring_pages);

@@ -49,6 +49,19 @@
  * the copy and uses the copy. Reading a mapped half is always safe; believing it
  * is not.
  *
+ * Who uses a channel: @peer of a channel is set while the peer's half may be read, the
+ * own half written, and the channel posted. Who does one of these has seen it set, and
+ * is protected in one of two ways. The client chooses one for each place in its code:
+ *
+ *	RCU		The user is in an RCU read-side section. Whoever clears @peer waits for
+ *			a grace period before xway_chan_unmap().
+ *	a lock		The user holds a lock of the client, or the link's. Whoever clears
+ *			@peer holds it, too. No grace period is needed.
+ *
+ * So nobody uses the channel any more when xway_chan_unmap() is called. A client that
+ * goes on writing the own half after that, as under the link's lock, ends this before
+ * xway_chan_destroy().
+ *
  * Locks: a link's @lock is a mutex. A client may take it while it holds its own
  * locks. Under it, a client may take no lock of its own but spinlocks. Functions
  * that need it say so and check it with lockdep. If nothing else is said, a
@@ -305,9 +318,8 @@ const char *xway_decline_name(u32 reason);
  * @client: the client that owns it
  * @own: own words, XWAY_WORDS_SIZE bytes, which the peer reads; NULL without an own
  *	half
- * @peer: the peer's words; NULL while they are not mapped. The client clears it
- *	and waits for a grace period before it calls xway_chan_unmap(). Readers
- *	use RCU, or a lock of the client.
+ * @peer: the peer's words; NULL while they are not mapped. xway_chan_map() sets it, and
+ *	the client clears it: see the top of this file
  * @peer_id: the peer's number of the channel
  * @last_post: private to xway_chan_post()
  * @id: own number of the channel, by which the peer's messages name it
@@ -430,10 +442,11 @@ void xway_chan_set_peer_id(struct xway_chan *chan, const struct xway_ctl *msg);
 
 /**
  * xway_chan_unmap() - stop using the peer's half of a channel
- * @chan: the channel; the client has cleared @peer a grace period ago
+ * @chan: the channel. The client has cleared @peer, and nobody uses the channel any
+ *	more who saw it set: see the top of this file.
  *
- * The pages stay mapped for the next channel until the peer sends UNMAP. Nothing
- * happens if the peer's half is not mapped.
+ * The pages stay mapped for the next channel until the peer sends UNMAP, which may be as
+ * soon as the link's lock is released. Nothing happens if the peer's half is not mapped.
  *
  * Context: process, link's lock held.
  */
@@ -445,8 +458,9 @@ void xway_chan_unmap(struct xway_chan *chan);
  *
  * The caller has stored what the peer is to find, and has made a full barrier.
  *
- * Context: any but hard interrupt; in an RCU read-side section that has seen @peer of
- * the channel, or link's lock held.
+ * Context: any but hard interrupt. The caller has seen @peer of the channel in an RCU
+ * read-side section, or under the client's lock under which it is cleared; or it holds
+ * the link's lock.
  */
 void xway_chan_post(struct xway_chan *chan);
 

@@ -24,7 +24,7 @@
  * The caller has stored what the peer is to find, and has made a full barrier: see
  * doorbell_run().
  *
- * Context: any but hard interrupt; in an RCU read-side section, or link's lock held.
+ * Context: any but hard interrupt; link's lock held, or as xway_chan_post().
  */
 void xway_doorbell_post(struct link *link, u32 chan, u32 *last)
 {
@@ -66,6 +66,9 @@ out:
 
 void xway_chan_post(struct xway_chan *chan)
 {
+	/* Under a lock of the client's nobody clears @peer. */
+	lockdep_assert(rcu_read_lock_any_held() || lockdep_is_held(&chan->link->lock) ||
+		       rcu_access_pointer(chan->peer));
 	xway_doorbell_post(to_link(chan->link), chan->peer_id, &chan->last_post);
 }
 EXPORT_SYMBOL_GPL(xway_chan_post);

@@ -158,14 +158,6 @@ static const struct dgram_words *dgram_peer(const struct dgram_chan *ch)
 	return rcu_dereference_protected(ch->chan.peer, lockdep_is_held(&ch->dl->lock));
 }
 
-static void dgram_post(struct dgram_chan *ch)
-{
-	/* Nobody clears @peer under our lock. The core wants to see RCU all the same. */
-	rcu_read_lock();
-	xway_chan_post(&ch->chan);
-	rcu_read_unlock();
-}
-
 /* The peer has broken the rules. The caller cannot close: that takes the link's lock. */
 static void dgram_broken(struct dgram_chan *ch)
 {
@@ -207,7 +199,7 @@ static bool dgram_take(struct dgram_chan *ch)
 		left -= dgram_space(len);
 	}
 	if (cons != own->cons && xway_ring_publish(&own->cons, cons, own->cons, &peer->want_room))
-		dgram_post(ch);
+		xway_chan_post(&ch->chan);
 	xway_ring_arm(&own->want_data, cons + 1);
 	return ring_load(&peer->prod) != cons;
 broken:
@@ -264,7 +256,7 @@ static int dgram_put(struct dgram_chan *ch, u32 len)
 	ch->dl->count[DGRAM_SENT]++;
 	ch->dl->count[DGRAM_SENT_BYTES] += len;
 	if (xway_ring_publish(&own->prod, prod + need, prod, &dgram_peer(ch)->want_data))
-		dgram_post(ch);
+		xway_chan_post(&ch->chan);
 	return 0;
 }
 
@@ -291,7 +283,7 @@ static int dgram_lie(struct dgram_link *dl)
 
 		ring_store_release(&own->prod, own->prod + 2 * DGRAM_RING);
 		ring_mb();	/* as in xway_ring_publish() */
-		dgram_post(ch);
+		xway_chan_post(&ch->chan);
 		err = 0;
 	}
 	spin_unlock(&dl->lock);
