@@ -6,8 +6,8 @@
  * may have found the entry before. Such calls run under xway_links_lock (add_link,
  * del_link, show), under a link's lock (up, ctl for OPEN), or in an SRCU read-side
  * section (drain, abort, reclaim). Other calls (ctl, event) find the client by a
- * channel. A client that unregisters has no channel left, but @event may still run
- * in an RCU read-side section.
+ * channel. After @del_link there is none, but @event may still run in an RCU read-side
+ * section.
  *
  * A client may take a link's lock in each of these calls, so none of them may wait for
  * I/O: see core.h. Calls under a link's lock run in work items that see to this.

@@ -28,7 +28,7 @@
  *	    xway_chan_unmap()		stop using the peer's half,
  *	    xway_ctl_send()		and tell the peer so: CLOSE
  *	    xway_chan_destroy()		stop using the own half
- *	xway_client_unregister()	the client has no channel left
+ *	xway_client_unregister()	the core calls @del_link for each link
  *
  * One end sends OPEN. The other end answers with ACCEPT or DECLINE. To end the
  * channel each end sends CLOSE. wire.h says what these messages mean. If the peer
@@ -38,10 +38,11 @@
  * The peer's last message to a channel is DECLINE or CLOSE. Until then it may name the
  * channel's number, and read words and ring. A client may destroy the channel earlier,
  * so it need not wait for a peer that does not answer. The core then keeps number, words
- * and ring, without the client, until that message comes or the session ends. If OPEN
- * was not answered yet and the answer is ACCEPT, the core sends CLOSE. What it keeps are
- * pages of this link's arena, and the arena's limit holds: a silent peer leaves less room
- * for channels to that peer. Only the end of a session waits for it, for a few seconds.
+ * and ring as a *tombstone*, without the client, until that message comes or the session
+ * ends. If OPEN was not answered yet and the answer is ACCEPT, the core sends CLOSE. The
+ * pages are those of this link's arena, and the arena's limit holds: a silent peer leaves
+ * less room for channels to that peer. Only the end of a session waits for it, for a few
+ * seconds.
  *
  * Trust: a peer may write anything into its words, its ring and its control
  * messages, and may change them at any time. The core checks only the fields of a
@@ -227,12 +228,13 @@ struct xway_link *xway_addr_find(u16 family, const __be32 *addr, bool active);
  * @service: enum xway_service; a service has at most one client
  * @name: for users: messages and the command xway
  * @add_link: a link was created, or existed when the client registered. The client
- *	may set its @data of the link. Context: process, no link's lock held. Return:
- *	0, or a negative errno: the client cannot use this link, and its @data stays
- *	NULL.
- * @del_link: the link is destroyed, or the client is being unregistered. The
- *	client has no channel on the link, and clears its @data. Context: process,
- *	no link's lock held.
+ *	may set its @data of the link. Context: process, xway_links_lock held, no link's
+ *	lock. Return: 0, or a negative errno: the client cannot use this link, and its
+ *	@data stays NULL.
+ * @del_link: the link is destroyed, or the client is being unregistered. The client
+ *	clears its @data, begins no channel any more, and ends each one that it has on
+ *	the link, without waiting for the peer. There is none if the link is destroyed. Its
+ *	@data may be NULL. Context: process, xway_links_lock held, no link's lock.
  * @up: a session has begun. Optional. Context: process, link's lock held.
  * @ctl: the peer has sent a control message for this service. @msg is a private
  *	copy. @chan is the channel that it names, and this client's; it is NULL for
@@ -257,8 +259,8 @@ struct xway_link *xway_addr_find(u16 family, const __be32 *addr, bool active);
  *	Context: process, no link's lock held. Return: the number of
  *	further pages that channels could give up.
  * @show: put the client's attributes of a link into a netlink message, see
- *	include/uapi/linux/xway.h. Optional. Context: process. Return: 0 or
- *	-EMSGSIZE.
+ *	include/uapi/linux/xway.h. Optional. Context: process, with xway_links_lock
+ *	held. Return: 0 or -EMSGSIZE.
  *
  * A hostile peer can cause calls of @ctl and @event at any time. The core makes
  * one call at a time of the others for a link.
@@ -292,10 +294,10 @@ int xway_client_register(const struct xway_client *client);
 
 /**
  * xway_client_unregister() - stop using the core
- * @client: the client, which has no channel left
+ * @client: the client
  *
- * @del_link was called for each link when this returns. No call into the client
- * follows.
+ * The core calls @del_link for each link, so a client needs no list of links. No call
+ * into the client follows when this returns.
  *
  * Context: process, may sleep; takes xway_links_lock.
  */
@@ -421,6 +423,11 @@ bool xway_chan_described(const struct xway_ctl *msg);
  *
  * The pages stay mapped at least until xway_chan_unmap(). @peer of @chan is set last,
  * with release.
+ *
+ * After an error the client does without the channel: it declines an OPEN, and after an
+ * ACCEPT it sends CLOSE, see xway_chan_set_peer_id(). -EPROTO is no proof of a lie,
+ * because the pages of a domain that is being destroyed look the same. So the client
+ * does not end the session for it, nor count a violation.
  *
  * Context: process, may sleep, link's lock held.
  * Return: 0; -EPROTO for pages that the peer has not shared; -ENOSPC if the peer

@@ -302,7 +302,7 @@ static bool link_drained(struct link *link, bool dead)
  * Order: no channel may open (state); channels end; no tasklet and no work item runs;
  * no reader is left (RCU); unmap the peer's pages; revoke the own ones.
  *
- * Context: process; takes the link's lock; may sleep for seconds.
+ * Context: process; takes xway_links_lock, and the link's lock; may sleep for seconds.
  */
 void xway_link_down(struct link *link, bool dead)
 {
@@ -314,6 +314,11 @@ void xway_link_down(struct link *link, bool dead)
 		xway_client_drain(link);
 	if (!link_drained(link, dead) || dead)
 		xway_client_abort(link);
+	/* A client that is being unregistered was not called. It ends its channels
+	 * while this lock is held: see xway_client_unregister().
+	 */
+	mutex_lock(&xway_links_lock);
+	mutex_unlock(&xway_links_lock);
 
 	mutex_lock(&link->pub.lock);
 	WRITE_ONCE(link->pub.state, XWAY_LINK_DEAD);

@@ -10,19 +10,17 @@
  * whole records. The reader checks all of it.
  *
  * Each link has a file in debugfs. "COUNT SIZE" written to it sends datagrams, and
- * waits for room. "lie" breaks the rules instead. Reading it shows the state of the
- * channel and what was counted.
+ * waits for room. "lie" breaks the rules instead, and "silent" stops reading rings and
+ * messages until "speak", as a client does that hangs while its core lives. Reading the
+ * file shows the state of the channel and what was counted.
  *
  * Locks, each taken under those before it:
- *	dgram_mutex		the list of links
  *	a link's @lock		channels begin and end
- *	dgram_link's @lock	the rings: who reads the peer's half holds it
+ *	dgram_link's @lock	the rings: who uses a channel holds it
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/atomic.h>
 #include <linux/debugfs.h>
-#include <linux/list.h>
 #include <linux/module.h>
 #include <linux/sched/mm.h>
 #include <linux/seq_file.h>
@@ -40,6 +38,7 @@
 #define DGRAM_MAX	16384u	/* bytes of a datagram */
 #define DGRAM_RETRY	(HZ / 5)
 #define DGRAM_PATIENCE	(5 * HZ)
+#define DGRAM_UNHEARD	8u	/* messages that a silent end keeps */
 
 /* Own words: the writer's of the own ring, the reader's of the peer's */
 struct dgram_words {
@@ -78,11 +77,10 @@ enum dgram_state {
 	DGRAM_OPENING,	/* this end has sent OPEN */
 	DGRAM_LIVE,	/* the peer's half is mapped */
 	DGRAM_BROKEN,	/* the same, but nobody reads it: the peer has broken the rules */
-	DGRAM_CLOSING,	/* this end has sent CLOSE */
 };
 
 static const char *const dgram_states[] = {
-	"none", "opening", "live", "broken", "closing",
+	"none", "opening", "live", "broken",
 };
 
 struct dgram_chan {
@@ -98,7 +96,6 @@ struct dgram_chan {
 
 struct dgram_link {
 	struct xway_link *link;		/* a reference */
-	struct list_head list;		/* in dgram_links */
 	struct dentry *file;
 	spinlock_t lock;		/* see the top of this file */
 	struct dgram_chan *ch;		/* written under both locks */
@@ -107,15 +104,13 @@ struct dgram_link {
 	wait_queue_head_t wait;		/* for room in the ring */
 	struct work_struct receive;
 	struct delayed_work tend;
+	bool silent;			/* written under both locks */
+	u32 n_unheard;			/* length of @unheard, under the link's lock */
+	struct xway_ctl unheard[DGRAM_UNHEARD];
 };
 
 static const struct xway_client dgram_client;
-static DEFINE_MUTEX(dgram_mutex);
-static LIST_HEAD(dgram_links);
 static struct dentry *dgram_folder;
-static bool dgram_leaving;	/* no channel may begin; read under a link's lock */
-static atomic_t dgram_chans;	/* of all links */
-static DECLARE_WAIT_QUEUE_HEAD(dgram_ended);
 
 /* ---- the rings ---- */
 
@@ -151,7 +146,7 @@ static bool dgram_content(void *const *ring, u32 idx, u32 serial, u32 len, bool 
 
 /*
  * The peer's words of a live channel. They stay while the caller holds the spinlock:
- * dgram_unmap() takes it before it lets go of them.
+ * dgram_close() takes it before it lets go of them.
  */
 static const struct dgram_words *dgram_peer(const struct dgram_chan *ch)
 {
@@ -214,7 +209,7 @@ static void dgram_receive(struct work_struct *work)
 
 	do {
 		spin_lock(&dl->lock);
-		more = dl->ch && dl->ch->state == DGRAM_LIVE && dgram_take(dl->ch);
+		more = dl->ch && dl->ch->state == DGRAM_LIVE && !dl->silent && dgram_take(dl->ch);
 		spin_unlock(&dl->lock);
 		cond_resched();
 	} while (more);
@@ -298,10 +293,10 @@ static struct dgram_link *dgram_link(struct xway_link *link)
 					 lockdep_is_held(&link->lock));
 }
 
+/* May a channel begin? Not after dgram_del_link(). */
 static bool dgram_may_begin(struct dgram_link *dl)
 {
-	lockdep_assert_held(&dl->link->lock);
-	return xway_link_is_up(dl->link) && !READ_ONCE(dgram_leaving);
+	return xway_link_is_up(dl->link) && dgram_link(dl->link) == dl;
 }
 
 static void dgram_set(struct dgram_link *dl, struct dgram_chan *ch, enum dgram_state state)
@@ -309,8 +304,7 @@ static void dgram_set(struct dgram_link *dl, struct dgram_chan *ch, enum dgram_s
 	lockdep_assert_held(&dl->link->lock);
 	spin_lock(&dl->lock);
 	dl->ch = ch;
-	if (ch)
-		ch->state = state;
+	ch->state = state;
 	dl->count[DGRAM_OPENED] += state == DGRAM_LIVE;
 	spin_unlock(&dl->lock);
 	wake_up_all(&dl->wait);
@@ -332,7 +326,6 @@ static struct dgram_chan *dgram_create(struct dgram_link *dl)
 	}
 	own = ch->chan.own;
 	own->want_data = 1;	/* the peer's first record is to cause an event */
-	atomic_inc(&dgram_chans);
 	return ch;
 }
 
@@ -341,18 +334,6 @@ static void dgram_destroy(struct dgram_chan *ch)
 	xway_chan_destroy(&ch->chan);
 	/* dgram_event() may still run for it. */
 	kfree_rcu(ch, rcu);
-	if (atomic_dec_and_test(&dgram_chans))
-		wake_up_all(&dgram_ended);
-}
-
-/* Destroy the channel, which has ended, and try to open another. */
-static void dgram_end(struct dgram_link *dl)
-{
-	struct dgram_chan *ch = dl->ch;
-
-	dgram_set(dl, NULL, DGRAM_NONE);
-	dgram_destroy(ch);
-	queue_delayed_work(xway_core_wq, &dl->tend, DGRAM_RETRY);
 }
 
 static void dgram_say(struct dgram_link *dl, struct dgram_chan *ch, u32 type)
@@ -364,29 +345,31 @@ static void dgram_say(struct dgram_link *dl, struct dgram_chan *ch, u32 type)
 	xway_ctl_send(&dgram_client, dl->link, &msg);
 }
 
-/* Stop using the peer's half. Who uses it holds the spinlock, so no grace period is needed. */
-static void dgram_unmap(struct dgram_link *dl)
-{
-	spin_lock(&dl->lock);
-	dl->ch->state = DGRAM_CLOSING;
-	RCU_INIT_POINTER(dl->ch->chan.peer, NULL);
-	spin_unlock(&dl->lock);
-	wake_up_all(&dl->wait);
-	xway_peer_uncharge(dl->link->peer, dl->ch->chan.peer_ring_pages);
-	xway_chan_unmap(&dl->ch->chan);
-}
-
 /*
- * Unmap and send CLOSE, if the peer's half is mapped. A channel that waits for its
- * answer has to wait on: dgram_accepted() closes it then.
+ * End the channel, if there is one, and try to open another. Nobody waits for the peer:
+ * the core keeps for it what it may still use. If this end has asked and the answer has not
+ * come, it cannot send CLOSE, and the core does that.
  */
 static void dgram_close(struct dgram_link *dl)
 {
+	struct dgram_chan *ch = dl->ch;
+
 	lockdep_assert_held(&dl->link->lock);
-	if (!dl->ch || dl->ch->state == DGRAM_OPENING || dl->ch->state == DGRAM_CLOSING)
+	if (!ch)
 		return;
-	dgram_unmap(dl);
-	dgram_say(dl, dl->ch, XWAY_CTL_CLOSE);
+	/* Who uses the channel holds the spinlock, so no grace period is needed. */
+	spin_lock(&dl->lock);
+	dl->ch = NULL;
+	RCU_INIT_POINTER(ch->chan.peer, NULL);
+	spin_unlock(&dl->lock);
+	wake_up_all(&dl->wait);
+	if (ch->state != DGRAM_OPENING) {
+		xway_peer_uncharge(dl->link->peer, ch->chan.peer_ring_pages);
+		xway_chan_unmap(&ch->chan);
+		dgram_say(dl, ch, XWAY_CTL_CLOSE);
+	}
+	dgram_destroy(ch);
+	queue_delayed_work(xway_core_wq, &dl->tend, DGRAM_RETRY);
 }
 
 /* Open a channel, if this end is to and there is none, or close a broken one. */
@@ -416,16 +399,13 @@ static void dgram_tend(struct work_struct *work)
 static bool dgram_map(struct dgram_chan *ch, const struct xway_ctl *msg)
 {
 	struct xway_peer *peer = ch->chan.link->peer;
-	int err;
 
 	if (!xway_peer_charge(peer, DGRAM_PAGES))
 		return false;
-	err = xway_chan_map(&ch->chan, msg, ch->peer_ring);
-	if (err)
-		xway_peer_uncharge(peer, DGRAM_PAGES);
-	if (err == -EPROTO)
-		xway_chan_count_violation(&ch->chan);
-	return !err;
+	if (!xway_chan_map(&ch->chan, msg, ch->peer_ring))
+		return true;
+	xway_peer_uncharge(peer, DGRAM_PAGES);
+	return false;
 }
 
 /* Can this half be mapped, and has @peer_ring room for it? */
@@ -460,21 +440,21 @@ static int dgram_accept(struct dgram_link *dl, const struct xway_ctl *msg)
 static void dgram_accepted(struct dgram_link *dl, struct dgram_chan *ch,
 			   const struct xway_ctl *msg)
 {
-	if (dgram_may_begin(dl) && dgram_map(ch, msg)) {
+	if (dgram_map(ch, msg)) {
 		dgram_set(dl, ch, DGRAM_LIVE);
 		/* The peer may have written and posted before this. */
 		queue_work(xway_core_wq, &dl->receive);
 	} else {
 		xway_chan_set_peer_id(&ch->chan, msg);
-		dgram_set(dl, ch, DGRAM_CLOSING);
 		dgram_say(dl, ch, XWAY_CTL_CLOSE);
+		dgram_close(dl);
 	}
 }
 
-static bool dgram_ctl(struct xway_link *link, struct xway_chan *chan, const struct xway_ctl *msg)
+static bool dgram_hear(struct xway_link *link, const struct xway_ctl *msg)
 {
-	struct dgram_chan *ch = chan ? container_of(chan, struct dgram_chan, chan) : NULL;
 	struct dgram_link *dl = dgram_link(link);
+	struct dgram_chan *ch = dl ? dl->ch : NULL;	/* a link has no other */
 	struct xway_ctl no = { .type = XWAY_CTL_DECLINE, .chan = msg->from };
 
 	switch (msg->type) {
@@ -494,7 +474,7 @@ static bool dgram_ctl(struct xway_link *link, struct xway_chan *chan, const stru
 		spin_lock(&dl->lock);
 		dl->declined[msg->arg < XWAY_DECLINES ? msg->arg : 0]++;
 		spin_unlock(&dl->lock);
-		dgram_end(dl);
+		dgram_close(dl);
 		return true;
 	case XWAY_CTL_CLOSE:
 		/* The peer keeps its half until we send CLOSE: nothing that it sent is lost. */
@@ -503,10 +483,48 @@ static bool dgram_ctl(struct xway_link *link, struct xway_chan *chan, const stru
 			dgram_take(ch);
 		spin_unlock(&dl->lock);
 		dgram_close(dl);
-		dgram_end(dl);
 		return true;
 	}
 	return false;
+}
+
+static bool dgram_ctl(struct xway_link *link, struct xway_chan *chan, const struct xway_ctl *msg)
+{
+	struct dgram_link *dl = dgram_link(link);
+
+	if (!dl || !dl->silent)
+		return dgram_hear(link, msg);
+	if (dl->n_unheard == DGRAM_UNHEARD)
+		return false;
+	dl->unheard[dl->n_unheard++] = *msg;
+	return true;
+}
+
+static void dgram_set_silent(struct dgram_link *dl, bool silent)
+{
+	lockdep_assert_held(&dl->link->lock);
+	spin_lock(&dl->lock);
+	dl->silent = silent;
+	spin_unlock(&dl->lock);
+}
+
+/* Be silent, or hear what came while this end was. */
+static void dgram_hush(struct dgram_link *dl, bool silent)
+{
+	unsigned int noio = memalloc_noio_save();
+	u32 i;
+
+	mutex_lock(&dl->link->lock);
+	dgram_set_silent(dl, silent);
+	if (!silent) {
+		for (i = 0; i < dl->n_unheard; i++)
+			if (dl->unheard[i].type == XWAY_CTL_OPEN || dl->ch)
+				dgram_hear(dl->link, &dl->unheard[i]);
+		dl->n_unheard = 0;
+	}
+	mutex_unlock(&dl->link->lock);
+	memalloc_noio_restore(noio);
+	queue_work(xway_core_wq, &dl->receive);
 }
 
 static void dgram_event(struct xway_chan *chan)
@@ -524,8 +542,11 @@ static void dgram_up(struct xway_link *link)
 {
 	struct dgram_link *dl = dgram_link(link);
 
-	if (dl)
-		queue_delayed_work(xway_core_wq, &dl->tend, 0);
+	if (!dl)
+		return;
+	dgram_set_silent(dl, false);
+	dl->n_unheard = 0;	/* of the session before */
+	queue_delayed_work(xway_core_wq, &dl->tend, 0);
 }
 
 static void dgram_drain(struct xway_link *link)
@@ -539,19 +560,6 @@ static void dgram_drain(struct xway_link *link)
 	mutex_unlock(&link->lock);
 }
 
-static void dgram_abort(struct xway_link *link)
-{
-	struct dgram_link *dl;
-
-	mutex_lock(&link->lock);
-	dl = dgram_link(link);
-	if (dl && dl->ch) {
-		dgram_unmap(dl);
-		dgram_end(dl);
-	}
-	mutex_unlock(&link->lock);
-}
-
 static int dgram_show(struct seq_file *seq, void *unused)
 {
 	struct dgram_link *dl = seq->private;
@@ -559,6 +567,7 @@ static int dgram_show(struct seq_file *seq, void *unused)
 
 	spin_lock(&dl->lock);
 	seq_printf(seq, "state %s\n", dgram_states[dl->ch ? dl->ch->state : DGRAM_NONE]);
+	seq_printf(seq, "opens %d\n", dl->link->nonce < dl->link->peer_nonce);
 	for (i = 0; i < DGRAM_COUNTS; i++)
 		seq_printf(seq, "%s %llu\n", dgram_counts[i], dl->count[i]);
 	for (i = 0; i < XWAY_DECLINES; i++)
@@ -586,6 +595,10 @@ static ssize_t dgram_write(struct file *file, const char __user *from, size_t le
 	text[len] = 0;
 	if (sysfs_streq(text, "lie"))
 		return dgram_lie(dl) ?: len;
+	if (sysfs_streq(text, "silent") || sysfs_streq(text, "speak")) {
+		dgram_hush(dl, sysfs_streq(text, "silent"));
+		return len;
+	}
 	if (sscanf(text, "%u %u", &count, &size) != 2 || size > DGRAM_MAX)
 		return -EINVAL;
 	for (; count; count--) {
@@ -622,9 +635,6 @@ static int dgram_add_link(struct xway_link *link)
 	init_waitqueue_head(&dl->wait);
 	INIT_WORK(&dl->receive, dgram_receive);
 	INIT_DELAYED_WORK(&dl->tend, dgram_tend);
-	mutex_lock(&dgram_mutex);
-	list_add(&dl->list, &dgram_links);
-	mutex_unlock(&dgram_mutex);
 	mutex_lock(&link->lock);
 	rcu_assign_pointer(link->data[XWAY_SERVICE_TEST], dl);
 	mutex_unlock(&link->lock);
@@ -638,13 +648,12 @@ static void dgram_del_link(struct xway_link *link)
 
 	mutex_lock(&link->lock);
 	dl = dgram_link(link);
+	if (dl)
+		dgram_close(dl);
 	RCU_INIT_POINTER(link->data[XWAY_SERVICE_TEST], NULL);
 	mutex_unlock(&link->lock);
 	if (!dl)
 		return;
-	mutex_lock(&dgram_mutex);
-	list_del(&dl->list);
-	mutex_unlock(&dgram_mutex);
 	debugfs_remove(dl->file);	/* waits for those in dgram_write() */
 	/* dgram_event() may run for the last channel. After that nothing queues work. */
 	synchronize_rcu();
@@ -663,7 +672,7 @@ static const struct xway_client dgram_client = {
 	.ctl = dgram_ctl,
 	.event = dgram_event,
 	.drain = dgram_drain,
-	.abort = dgram_abort,
+	.abort = dgram_drain,	/* which leaves nothing to do: it does not wait */
 };
 
 static int __init dgram_init(void)
@@ -677,24 +686,8 @@ static int __init dgram_init(void)
 	return err;
 }
 
-static void dgram_each(void (*end)(struct xway_link *link))
-{
-	struct dgram_link *dl;
-
-	mutex_lock(&dgram_mutex);
-	list_for_each_entry(dl, &dgram_links, list)
-		end(dl->link);
-	mutex_unlock(&dgram_mutex);
-}
-
 static void __exit dgram_exit(void)
 {
-	WRITE_ONCE(dgram_leaving, true);
-	dgram_each(dgram_drain);
-	if (!wait_event_timeout(dgram_ended, !atomic_read(&dgram_chans), DGRAM_PATIENCE)) {
-		pr_warn("a peer does not close its channel; it is destroyed\n");
-		dgram_each(dgram_abort);
-	}
 	xway_client_unregister(&dgram_client);
 	debugfs_remove(dgram_folder);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Tests of clients: who is called, and when */
+#include <linux/delay.h>
 #include <linux/minmax.h>
 #include <linux/string.h>
 
@@ -58,6 +59,54 @@ static bool client_of_links(void)
 	EXPECT(other && fake_client.added == 3);
 	xway_link_destroy(other);
 	EXPECT(fake_client.deleted == 1);
+	return true;
+}
+
+/* A client that unregisters has the core keep what the peer may still use. */
+static bool client_leaves(void)
+{
+	struct xway_ctl msg = {
+		.type = XWAY_CTL_CLOSE,
+		.chan = fake_client.chan[P].id,
+		.service = XWAY_SERVICE_TEST,
+	};
+
+	fake_client.chan[P].expects = XWAY_CTL_CLOSE;
+	fake_client_end();
+	EXPECT(fake_client.deleted == 2 && fake_client_nothing_left());
+	EXPECT(!end(A)->pub.n_chans && end(P)->pub.n_chans == 1);
+	EXPECT(give(P, &msg) && !fake_client.told && !end(P)->pub.n_chans);
+	return true;
+}
+
+static void go_down(struct work_struct *work)
+{
+	xway_link_down(end(P), true);
+}
+
+static DECLARE_WORK(going_down, go_down);
+static bool stayed;
+
+static void leave_slowly(struct xway_link *link)
+{
+	int i;
+
+	if (link != &end(P)->pub)
+		return;
+	queue_work(xway_core_wq, &going_down);
+	for (i = 0; i < 15 && READ_ONCE(link->state) != XWAY_LINK_DEAD; i++)
+		msleep(20);
+	stayed = link->state == XWAY_LINK_CLOSING && end(P)->import.hdr;
+}
+
+/* A link that goes down meanwhile waits until the client has ended its channel. */
+static bool client_leaves_as_link_ends(void)
+{
+	stayed = false;
+	fake_client.leaving = leave_slowly;
+	fake_client_end();
+	flush_work(&going_down);
+	EXPECT(stayed && end(P)->pub.state == XWAY_LINK_DEAD && !end(P)->import.hdr);
 	return true;
 }
 
@@ -167,6 +216,8 @@ static bool client_declines(void)
 const struct xway_test client_tests[] = {
 	{ "client_registers", client_registers, UP },
 	{ "client_of_links", client_of_links, MADE },
+	{ "client_leaves", client_leaves, CHANNEL },
+	{ "client_leaves_as_link_ends", client_leaves_as_link_ends, CHANNEL },
 	{ "client_reclaim", client_reclaim, SERVED },
 	{ "client_declines", client_declines, MADE },
 	{}

@@ -14,12 +14,6 @@ static int add_link(struct xway_link *link)
 	return 0;
 }
 
-static void del_link(struct xway_link *link)
-{
-	RCU_INIT_POINTER(link->data[XWAY_SERVICE_TEST], NULL);
-	fake_client.deleted++;
-}
-
 static void up(struct xway_link *link)
 {
 	lockdep_assert_held(&link->lock);
@@ -62,6 +56,15 @@ static void end_channel(struct xway_link *link)
 			xway_chan_destroy(chan);
 		mutex_unlock(&link->lock);
 	}
+}
+
+static void del_link(struct xway_link *link)
+{
+	if (fake_client.leaving)
+		fake_client.leaving(link);
+	end_channel(link);
+	RCU_INIT_POINTER(link->data[XWAY_SERVICE_TEST], NULL);
+	fake_client.deleted++;
 }
 
 const struct xway_client fake_client_ops = {

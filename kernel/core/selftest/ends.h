@@ -35,6 +35,7 @@ enum {
  * @msg: the message of the last one
  * @of: the channel of the last one
  * @dishonest: true if @ctl shall return false
+ * @leaving: called by @del_link before it ends the channel, if not NULL
  * @events: calls of @event, by end
  * @chan: the channel, by end
  * @ring: the end's own ring
@@ -48,6 +49,7 @@ struct fake_client {
 	struct xway_ctl msg;
 	struct xway_chan *of;
 	bool dishonest;
+	void (*leaving)(struct xway_link *link);
 	int events[2];
 	struct xway_chan chan[2];
 	void *ring[2][XWAY_RING_PAGES_MAX];
