@@ -181,6 +181,46 @@ def test_peer_that_lies(ends: Ends) -> None:
     assert not any(end["links_down"] for end in seen), seen
 
 
+def channels(guest: Guest) -> int:
+    """Return how many channels a guest's core has, those included that it keeps for the peer."""
+    return int(traffic.xway(guest, "show")["channels"])
+
+
+@pytest.mark.parametrize("opens", [1, 0], ids=["opener", "other"])
+def test_unloaded_while_the_peer_is_silent(ends: Ends, opens: int) -> None:
+    """Nobody waits for a client that hangs. It still finds what was sent to it, and the link goes on."""
+    guests = (ends.passive, ends.active)
+    with loaded(*guests):
+        gone, silent = sorted(guests, key=lambda guest: counts(guest)["opens"] != opens)
+        before = [counts(silent), *(traffic.counters(guest) for guest in guests)]
+        silent.run(f"echo silent >$(echo {FILES})")
+        send(gone, 700, 10)
+        unload(gone)
+        assert channels(gone) == 1 and state(silent) == "live"
+        # Who opens asks again each time it is loaded, and has no answer.
+        load(gone)
+        until(lambda: channels(gone) == 1 + opens, "OPEN", 30)
+        unload(gone)
+        load(gone)
+        until(lambda: channels(gone) == 1 + 2 * opens, "another OPEN", 30)
+        assert counts(silent)["received"] == before[0]["received"]
+        silent.run(f"echo speak >$(echo {FILES})")
+        live(gone)
+        # The client that asked first is gone: its core closes the channel that it gets.
+        until(lambda: channels(gone) == channels(silent) == 1, "all others closed", 30)
+        live(gone, silent)
+        seen = traffic.moved(before[0], counts(silent))
+        assert seen["received"] == 10 and seen["received_bytes"] == 7000, seen
+        assert not seen["bad"] + seen["lost"] + seen["violations"], seen
+        check(gone, silent, 700, 10)
+        check(silent, gone, 700, 10)
+        for guest, was in zip(guests, before[1:], strict=True):
+            now = traffic.moved(was, traffic.counters(guest))
+            assert not now["violations"] + now["links_down"], now
+    for guest in guests:
+        traffic.settled(guest)
+
+
 @pytest.mark.rig(type="pv", kernel="6.12")
 def test_peer_destroyed(machine: Machine, ends: Ends) -> None:
     """The channel ends with its peer, in the midst of traffic, and comes back with the next."""
