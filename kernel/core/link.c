@@ -24,7 +24,12 @@
 #define CLOSED HZ
 
 LIST_HEAD(xway_links);
-DEFINE_MUTEX(xway_links_lock);	/* the list, and the table of clients */
+
+/* The list, and the table of clients. Under it clients hear of links, and take a link's
+ * lock and mutexes of their own. It is taken under the locks of membership only: see
+ * doc/locking.md.
+ */
+DEFINE_MUTEX(xway_links_lock);
 struct workqueue_struct *xway_core_wq;
 EXPORT_SYMBOL_GPL(xway_core_wq);
 
@@ -126,6 +131,7 @@ struct link *xway_link_create(const struct xway_transport *tp, void *tp_data,
 	xway_doorbell_setup(link);
 	xway_reclaim_setup(link);
 	mutex_lock(&xway_links_lock);
+	might_lock(&link->pub.lock);	/* tells lockdep the order, with no client too */
 	list_add_tail(&link->node, &xway_links);
 	xway_client_add_link(link);
 	mutex_unlock(&xway_links_lock);

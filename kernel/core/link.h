@@ -132,7 +132,7 @@ void xway_link_broken(struct link *link);
 const char *xway_link_state_name(const struct link *link);
 
 extern struct list_head xway_links;
-extern struct mutex xway_links_lock;	/* guards the list, and the table of clients */
+extern struct mutex xway_links_lock;
 
 /* client.c */
 void xway_client_add_link(struct link *link);
