@@ -20,7 +20,7 @@ enum xway_conn_state {
 	XWAY_CONN_TCP,		/* there is none */
 	XWAY_CONN_OPENING,	/* it is being made, or OPEN is sent */
 	XWAY_CONN_OPEN,		/* there is one */
-	XWAY_CONN_CLOSING,	/* CLOSE is sent, the peer's has not come yet */
+	XWAY_CONN_CLOSING,	/* CLOSE is sent; waits for the peer's, or for the socket's end */
 };
 
 /* bits of xway_conn.flags */

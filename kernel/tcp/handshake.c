@@ -7,8 +7,9 @@
  * own ring once the other has set XWAY_WORDS_OPEN.
  *
  * Each end sends CLOSE: a promise not to touch the other's half again, as the
- * flag in Figure 11 of the paper (XWAY, VEE 2008). It frees its own half when
- * it has received the other's CLOSE.
+ * flag in Figure 11 of the paper (XWAY, VEE 2008). It destroys its own half when
+ * it has received the other's CLOSE, or when the socket is gone. What the other
+ * end still reads is then the core's.
  */
 #include <linux/nospec.h>
 #include <linux/slab.h>
@@ -68,7 +69,7 @@ static int half_make(struct xway_conn *conn, u32 most)
 	return 0;
 }
 
-/* Free our half. The peer has promised not to touch it, or answers no more. */
+/* Give up our half. If the peer may still touch it, the core keeps it. */
 static void half_free(struct xway_conn *conn)
 {
 	xway_chan_destroy(&conn->chan);
@@ -431,7 +432,7 @@ bool xway_handshake_ctl(struct xway_link *link, struct xway_chan *chan,
 }
 
 /**
- * xway_handshake_free_work() - free the own half of a channel that is closed
+ * xway_handshake_free_work() - destroy the own half of a channel that is closed
  * @work: @free_work of the connection
  *
  * Context: process, a grace period after it was queued: nobody writes the own
@@ -453,8 +454,9 @@ void xway_handshake_free_work(struct work_struct *work)
  * xway_handshake_close() - close a channel, as far as that is possible now
  * @conn: connection, its rx.lock held
  *
- * Sends CLOSE when nothing of the peer's half is needed any more. Frees the own
- * half when the peer has sent CLOSE.
+ * Sends CLOSE when nothing of the peer's half is needed any more. Destroys the
+ * own half when the peer has sent CLOSE, too. Without a socket it does not wait
+ * for that: a silent peer would keep the connection, and with it the module.
  *
  * Context: the helper; may sleep.
  */
@@ -485,7 +487,7 @@ void xway_handshake_close(struct xway_conn *conn)
 		ctl_reply(link, XWAY_CTL_CLOSE, conn->chan.peer_id, 0);
 	}
 	if (conn->state == XWAY_CONN_CLOSING &&
-	    test_and_clear_bit(XWAY_F_GOT_CLOSE, &conn->flags)) {
+	    (test_and_clear_bit(XWAY_F_GOT_CLOSE, &conn->flags) || gone)) {
 		xway_conn_get(conn);
 		/* Not on xway_conn_wq: helpers there may wait for a socket's
 		 * user.

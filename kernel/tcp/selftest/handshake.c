@@ -170,6 +170,24 @@ static bool accept_too_late(void)
 	return true;
 }
 
+/* A connection without a socket does not wait for a peer that does not close. */
+static bool close_unanswered(void)
+{
+	union xway_sock_ctl msg;
+
+	xway_conn_detached(conn[P]);
+	flush_workqueue(xway_conn_wq);
+	EXPECT(take(P, &msg) && msg.ctl.type == XWAY_CTL_CLOSE);
+	EXPECT(msg.ctl.chan == conn[A]->chan.id);
+	rcu_barrier();	/* queues free_work */
+	flush_workqueue(xway_core_wq);
+	EXPECT(conn[P]->state == XWAY_CONN_TCP && !conn[P]->chan.ring_pages);
+	EXPECT(end(P)->pub.n_chans == 1 && end(P)->arena.in_use);
+	msg.ctl.chan = conn[P]->chan.id;
+	EXPECT(give(P, &msg) && !end(P)->pub.n_chans && !end(P)->arena.in_use);
+	return true;
+}
+
 static bool proof_reflected(void)
 {
 	union xway_sock_ctl open, msg;
@@ -270,6 +288,7 @@ const struct xway_test handshake_tests[] = {
 	{ "rings_limit_asking", rings_limit_asking, HELD },
 	{ "rings_alike", rings_alike, HELD },
 	{ "accept_too_late", accept_too_late, HELD },
+	{ "close_unanswered", close_unanswered, CHANNEL },
 	{ "service_declined", service_declined, HELD },
 	{ "handshake_lies", handshake_lies, HELD },
 	{}
