@@ -192,6 +192,19 @@ bool xway_link_has_room(struct xway_link *link, u32 pages, u32 keep);
  */
 u32 xway_link_pages_max(void);
 
+/**
+ * xway_link_silent() - ask whether the peer's kernel runs
+ * @link: the link
+ *
+ * A client that waits for the peer to read calls this about once a second. The first
+ * call only asks. The time counts while somebody asks, so it is never too long.
+ *
+ * Context: process; takes the link's lock.
+ * Return: seconds for which the peer's kernel has not answered; 0 if it runs, or if
+ * the link is not up.
+ */
+unsigned int xway_link_silent(struct xway_link *link);
+
 /*
  * For work of the core and of clients. It must not wait for a user's page fault,
  * which might never be served. WQ_UNBOUND | WQ_MEM_RECLAIM.

@@ -9,6 +9,7 @@
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
+#include "heartbeat.h"
 #include "link.h"
 #include "reclaim.h"
 #include "stats.h"
@@ -85,8 +86,8 @@ static void link_work(struct work_struct *work)
 		xway_ctl_run(link);
 	closing = (link->pub.state == XWAY_LINK_UP ||
 		   link->pub.state == XWAY_LINK_CONNECTING) &&
-		  (link->broken || READ_ONCE(link->import.hdr->state) ==
-				   XWAY_ARENA_CLOSING);
+		  (link->broken || link->gone ||
+		   READ_ONCE(link->import.hdr->state) == XWAY_ARENA_CLOSING);
 	mutex_unlock(&link->pub.lock);
 	/* An honest peer says CLOSING only after its channels have ended. */
 	if (closing)
@@ -166,9 +167,11 @@ int xway_link_prepare(struct link *link)
 	link->pub.nonce = get_random_u64();
 	link->pub.state = XWAY_LINK_WAITING;
 	link->broken = false;
+	link->gone = false;
 	link->told_up = 0;
 	xway_doorbell_reset(link);
 	xway_ctl_reset(link);
+	xway_heartbeat_reset(link);
 	memset(link->words_page, 0, sizeof(link->words_page));
 	memset(link->words_used, 0, sizeof(link->words_used));
 	return xway_arena_create(link);

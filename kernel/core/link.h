@@ -35,6 +35,22 @@ struct doorbell {
 };
 
 /**
+ * struct heart - whether the peer's kernel runs, under the link's lock
+ * @asked: a beat was sent in this session
+ * @cons: the peer's bell_cons when the last beat was sent
+ * @last: private to xway_doorbell_post()
+ * @at: when the last beat was sent, or last found not to be taken, in jiffies
+ * @silent: seconds in which the last beat was not taken; read without the lock, too
+ */
+struct heart {
+	bool asked;
+	u32 cons;
+	u32 last;
+	unsigned long at;
+	unsigned int silent;
+};
+
+/**
  * struct ctl - both directions of a link's control messages, under the link's lock
  * @queue: own messages that found no slot yet, struct item
  * @queued: length of @queue
@@ -63,6 +79,7 @@ struct ctl {
  *	@work calls it, so it must not wait for @work.
  * @version: the version of wire.h that this session uses
  * @broken: the peer has broken the rules of the link
+ * @gone: the transport says that the peer has ended
  * @was_up: the session was up before it began to end
  * @told_up: a bit for each service whose client was told that the session is up
  * @drain_by: when the clients must have ended their channels, in jiffies
@@ -77,6 +94,7 @@ struct ctl {
  * @words_used: channels of each group
  * @bell: the doorbell
  * @ctl: the control messages
+ * @heart: the heartbeat
  * @work: takes control messages, and does what the tasklet must leave to a process
  *
  * Who may read the peer's pages: code that holds the lock; code in an RCU read-side
@@ -92,6 +110,7 @@ struct link {
 	void (*session_lost)(struct link *link);
 	u32 version;
 	bool broken;
+	bool gone;
 	bool was_up;
 	u8 told_up;
 	unsigned long drain_by;
@@ -108,6 +127,7 @@ struct link {
 
 	struct doorbell bell;
 	struct ctl ctl;
+	struct heart heart;
 	struct work_struct work;
 };
 

@@ -6,6 +6,7 @@
 
 #include "addr.h"
 #include "arena.h"
+#include "heartbeat.h"
 #include "link.h"
 #include "local.h"
 #include "netlink.h"
@@ -41,13 +42,15 @@ static int __init core_init(void)
 	err = xway_core_netlink_init();
 	if (err)
 		goto err_local;
+	xway_heartbeat_init();
 	/* Last: links begin from here on. */
 	err = xway_xenbus_init();
 	if (err)
-		goto err_netlink;
+		goto err_heartbeat;
 	return 0;
 
-err_netlink:
+err_heartbeat:
+	xway_heartbeat_exit();
 	xway_core_netlink_exit();
 err_local:
 	xway_local_stop();
@@ -67,6 +70,7 @@ static void __exit core_exit(void)
 {
 	xway_core_netlink_exit();
 	xway_xenbus_exit();
+	xway_heartbeat_exit();
 	xway_local_stop();
 	xway_revoke_flush();
 	xway_local_exit();

@@ -84,7 +84,7 @@ static int put_addr(const struct xway_addr *addr, void *skb)
 
 static int put_peer(struct sk_buff *skb, struct link *link)
 {
-	u32 channels, pages, used, mapped;
+	u32 channels, pages, used, mapped, silent = xway_link_silent(&link->pub);
 
 	mutex_lock(&link->pub.lock);
 	channels = link->pub.n_chans;
@@ -98,7 +98,8 @@ static int put_peer(struct sk_buff *skb, struct link *link)
 	    nla_put_u32(skb, XWAY_A_CHANNELS, channels) ||
 	    nla_put_u32(skb, XWAY_A_PAGES, pages) ||
 	    nla_put_u32(skb, XWAY_A_PAGES_USED, used) ||
-	    nla_put_u32(skb, XWAY_A_PAGES_MAPPED, mapped))
+	    nla_put_u32(skb, XWAY_A_PAGES_MAPPED, mapped) ||
+	    nla_put_u32(skb, XWAY_A_SILENT, silent))
 		return -EMSGSIZE;
 	return xway_client_show(link, skb);
 }

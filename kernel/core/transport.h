@@ -39,6 +39,8 @@ struct xway_mapping {
  *	negative errno.
  * @unmap: undo @map. Context: process, link's lock held.
  * @notify: send the peer an event. Context: any.
+ * @gone: has the peer ended, for good? Optional. Context: process, link's lock held, the
+ *	session is up.
  * @seen: the tasklet has handled the last event; @idle is true if nothing was
  *	posted. Context: softirq.
  */
@@ -50,6 +52,7 @@ struct xway_transport {
 	int (*map)(struct link *link, u32 ref, struct xway_mapping *m);
 	void (*unmap)(struct link *link, struct xway_mapping *m);
 	void (*notify)(struct link *link);
+	bool (*gone)(struct link *link);
 	void (*seen)(struct link *link, bool idle);
 };
 

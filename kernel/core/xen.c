@@ -124,6 +124,17 @@ static void xen_notify(struct link *link)
 		notify_remote_via_irq(p->irq);
 }
 
+/* Xen closes the ports of a domain that ends. The other end is then unbound. */
+static bool xen_gone(struct link *link)
+{
+	struct xen_port *p = link->tp_data;
+	struct evtchn_status op = { .dom = DOMID_SELF, .port = p->port };
+
+	return p->port &&
+	       !HYPERVISOR_event_channel_op(EVTCHNOP_status, &op) &&
+	       op.status != EVTCHNSTAT_interdomain;
+}
+
 /* Allow the next event. Spurious ones delay it: see XEN_EOI_FLAG_SPURIOUS. */
 static void xen_seen(struct link *link, bool idle)
 {
@@ -142,6 +153,7 @@ const struct xway_transport xway_xen_transport = {
 	.map = xen_map,
 	.unmap = xen_unmap,
 	.notify = xen_notify,
+	.gone = xen_gone,
 	.seen = xen_seen,
 };
 
@@ -208,7 +220,10 @@ int xway_xen_port_join(struct xen_port *p, evtchn_port_t remote)
 	};
 	int err = HYPERVISOR_event_channel_op(EVTCHNOP_bind_interdomain, &op);
 
-	return err ?: port_bind(p, op.local_port);
+	if (err)
+		return err;
+	p->port = op.local_port;
+	return port_bind(p, op.local_port);
 }
 
 /**

@@ -14,7 +14,7 @@ struct xway_transport;
  * @domid: the peer's domain id
  * @link: the link to the peer
  * @irq: the bound interrupt; 0 if the event channel is closed
- * @port: own port, if this domain has allocated the event channel; otherwise 0
+ * @port: own port; 0 if the event channel is closed
  * @eoi_irq: the interrupt that waits for xen_irq_lateeoi(), or 0. It is not the same
  *	as @irq: an interrupt can come before the call that binds it has returned.
  */

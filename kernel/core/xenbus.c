@@ -35,7 +35,7 @@
 /* At most, while pages are unrevoked: nothing tells when the peer unmaps them */
 #define RETRY_BUSY (2 * HZ)
 
-/* END_AT_ONCE: the peer has broken the rules, and is not waited for. */
+/* END_AT_ONCE: the peer has broken the rules or has ended, and is not waited for. */
 enum session_end { END_NOT, END_ORDERLY, END_AT_ONCE };
 
 /**
@@ -91,7 +91,8 @@ static void member_lost(struct link *link)
 {
 	struct member *m = container_of(link->tp_data, struct member, port);
 
-	WRITE_ONCE(m->end, READ_ONCE(link->broken) ? END_AT_ONCE : END_ORDERLY);
+	WRITE_ONCE(m->end, READ_ONCE(link->broken) || READ_ONCE(link->gone) ?
+			   END_AT_ONCE : END_ORDERLY);
 	sync_soon(0);
 }
 

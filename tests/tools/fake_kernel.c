@@ -183,6 +183,7 @@ static void put_peer(struct nlmsghdr *nlh)
 	mnl_attr_nest_end(nlh, nest);
 	mnl_attr_put_u32(nlh, XWAY_A_CHANNELS, 1);
 	mnl_attr_put_u32(nlh, XWAY_A_PAGES, 512);
+	mnl_attr_put_u32(nlh, XWAY_A_SILENT, env("FAKE_SILENT"));
 	put_service(nlh, "sockets");
 	put_service(nlh, "other");
 }

@@ -64,6 +64,17 @@ def test_show(xway):
     assert xway("show", FAKE_CONNS=1).stdout == done.stdout
 
 
+def test_silent_peer(xway):
+    """Its state is what a person must know; a script finds the seconds."""
+    assert "    xen:7      silent     " in xway(FAKE_SILENT=12).stdout
+    assert "    has not answered for 12 seconds\n" in xway("peer", FAKE_SILENT=12).stdout
+    (peer,) = json.loads(xway("peer", "-j", FAKE_SILENT=12).stdout)
+    assert (peer["state"], peer["silent_s"]) == ("up", 12)
+    # One second may be nothing but a busy host.
+    assert "silent" not in xway(FAKE_SILENT=1).stdout
+    assert "answered" not in xway("peer", FAKE_SILENT=1).stdout
+
+
 def test_show_json(xway):
     state = json.loads(xway("-j", FAKE_CONNS=3).stdout)
     assert state["on"] is True

@@ -7,11 +7,14 @@
 
 static void print(const json_t *peer)
 {
+	long long silent = out_int(peer, "silent_s");
 	char a[48], b[48];
 
 	printf("%s: %s, %s, %s\n", out_str(peer, "peer"), out_str(peer, "state"),
 	       out_count(out_int(peer, "connections"), "connection", a, sizeof(a)),
 	       out_count(out_int(peer, "channels"), "channel", b, sizeof(b)));
+	if (silent > 1)
+		printf("    has not answered for %lld seconds\n", silent);
 	printf("    addresses: ");
 	out_words(json_object_get(peer, "addresses"));
 	printf("\n    pages: %lld own, %lld of them in rings, %lld of the peer mapped\n",

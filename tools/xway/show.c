@@ -13,7 +13,8 @@ static void print_peers(const json_t *peers)
 	size_t i;
 
 	json_array_foreach(peers, i, peer) {
-		printf("    %-10s %-10s %-16s ", out_str(peer, "peer"), out_str(peer, "state"),
+		printf("    %-10s %-10s %-16s ", out_str(peer, "peer"),
+		       out_int(peer, "silent_s") > 1 ? "silent" : out_str(peer, "state"),
 		       out_count(out_int(peer, "connections"), "connection", conns, sizeof(conns)));
 		out_words(json_object_get(peer, "addresses"));
 		putchar('\n');

@@ -33,6 +33,9 @@
  *     XWAY_A_PAGES		u32, pages of the own arena
  *     XWAY_A_PAGES_USED	u32, of these, pages that channels use now
  *     XWAY_A_PAGES_MAPPED	u32, pages of the peer's arena that are mapped here
+ *     XWAY_A_SILENT		u32, seconds for which the peer's kernel has not
+ *				answered, counted while something waits for it; each
+ *				such message asks, too
  *     XWAY_A_SERVICE		nested, one for each client of the core that shows
  *				something; each holds
  *       XWAY_A_NAME		string, "sockets"
@@ -160,6 +163,7 @@ enum xway_attr {
 	XWAY_A_NAME,
 	XWAY_A_VALUE,
 	XWAY_A_SERVICE,
+	XWAY_A_SILENT,
 	__XWAY_A_MAX
 };
 

@@ -57,6 +57,11 @@ static void fake_notify(struct link *link)
 	xway_fake.notified++;
 }
 
+static bool fake_gone(struct link *link)
+{
+	return xway_fake.gone;
+}
+
 static void fake_seen(struct link *link, bool idle)
 {
 }
@@ -74,6 +79,7 @@ static const struct xway_transport transport = {
 	.map = fake_map,
 	.unmap = fake_unmap,
 	.notify = fake_notify,
+	.gone = fake_gone,
 	.seen = fake_seen,
 };
 

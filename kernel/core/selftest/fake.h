@@ -22,6 +22,7 @@ enum { P, A };		/* passive end, active end */
  * @link: the links, by P and A
  * @may_share: how many more pages the transport lets the ends share
  * @held: true if the peer does not unmap the pages that are revoked
+ * @gone: true if the peers have ended
  * @shared: how many pages are shared
  * @mapped: how many pages are mapped
  * @notified: how many events were sent
@@ -31,6 +32,7 @@ struct xway_fake {
 	struct link *link[2];
 	int may_share;
 	bool held;
+	bool gone;
 	int shared;
 	int mapped;
 	int notified;

@@ -106,6 +106,7 @@ static const struct xway_test *const subjects[] = {
 	chan_tests,
 	ctl_tests,
 	doorbell_tests,
+	heartbeat_tests,
 	reclaim_tests,
 	peer_tests,
 	client_tests,
