@@ -478,6 +478,22 @@ void xway_conn_bad(struct xway_conn *conn)
 }
 
 /**
+ * xway_conn_time_out() - the peer was silent for too long: end with ETIMEDOUT
+ * @conn: connection; it stays valid by the caller's reference
+ *
+ * Only starts that. The helper does the work.
+ *
+ * Context: any but hard interrupt.
+ */
+void xway_conn_time_out(struct xway_conn *conn)
+{
+	if (test_and_set_bit(XWAY_F_TIMED_OUT, &conn->flags))
+		return;
+	xway_count(TIMEOUTS);
+	xway_conn_queue(conn);
+}
+
+/**
  * xway_conn_fallback_all() - have the connections of all links fall back
  * @reason: why
  *
@@ -826,7 +842,9 @@ static void conn_work(struct work_struct *work)
 	if (sk && READ_ONCE(conn->sk) == sk && conn->rx.spilled &&
 	    test_bit(XWAY_F_FALLBACK, &conn->flags) && !xway_rx_done(conn))
 		conn_retry(conn);
-	if (sk && test_bit(XWAY_F_WAITING, &conn->flags))
+	if (sk && test_and_clear_bit(XWAY_F_TIMED_OUT, &conn->flags))
+		conn_abort(conn, sk, ETIMEDOUT);
+	else if (sk && test_bit(XWAY_F_WAITING, &conn->flags))
 		conn_check_wait(conn, sk);
 	mutex_unlock(&conn->rx.lock);
 	if (sk)

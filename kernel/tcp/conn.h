@@ -39,6 +39,7 @@ enum {
 	XWAY_F_PARK,		/* with FALLBACK: the socket stays attached */
 	XWAY_F_WAITING,		/* the helper looks how long the sender waits */
 	XWAY_F_GROW,		/* the helper looks whether a larger ring fits */
+	XWAY_F_TIMED_OUT,	/* the peer's kernel was silent for too long */
 };
 
 /**
@@ -153,6 +154,8 @@ struct xway_rx {
  * @grows: there was room for a larger ring at the last look
  * @grown: times that it gave up its ring for a larger one, at most DOUBLINGS
  * @postponed: times that it was told to ask later, at most POSTPONED_MAX
+ * @silent: seconds that bytes were unread and the peer's kernel silent; only
+ *	timeout.c uses it
  * @keepalive_bytes: bytes by ring when keepalive.c last looked
  * @idle_bytes: bytes when evict.c last found that some had moved
  * @idle_since: when that was, in jiffies
@@ -192,6 +195,7 @@ struct xway_conn {
 	bool grows;
 	u8 grown;
 	u8 postponed;
+	u16 silent;
 	u64 keepalive_bytes;
 	u64 idle_bytes;
 	unsigned long idle_since;
@@ -239,6 +243,7 @@ void xway_conn_event(struct xway_conn *conn);
 void xway_conn_wake(struct xway_conn *conn);
 struct sock *xway_conn_hold_sk(struct xway_conn *conn);
 void xway_conn_bad(struct xway_conn *conn);
+void xway_conn_time_out(struct xway_conn *conn);
 void xway_conn_detached(struct xway_conn *conn);
 const char *xway_conn_state_name(const struct xway_conn *conn);
 u32 xway_conn_count(void);

@@ -20,6 +20,7 @@
 #include "evict.h"
 #include "ringsize.h"
 #include "attach.h"
+#include "timeout.h"
 
 static int half_try(struct xway_conn *conn, u32 pages)
 {
@@ -293,6 +294,7 @@ static void ctl_open(struct xway_link *link, const union xway_sock_ctl *msg)
 	xway_evict_begin(conn);
 	flag_open(conn);
 	WRITE_ONCE(conn->state, XWAY_CONN_OPEN);
+	xway_timeout_begin();
 	WRITE_ONCE(conn->tx.usable, !test_bit(XWAY_F_FALLBACK, &conn->flags));
 	xway_count(CHANNELS);
 	describe(conn, &answer);
@@ -342,6 +344,7 @@ static void ctl_accept(struct xway_conn *conn, const union xway_sock_ctl *msg)
 		err = half_map(conn, &msg->ctl);
 	xway_evict_begin(conn);
 	WRITE_ONCE(conn->state, XWAY_CONN_OPEN);
+	xway_timeout_begin();
 	if (err) {
 		/* Nothing is mapped, but CLOSE needs the peer's number. */
 		xway_chan_set_peer_id(&conn->chan, &msg->ctl);

@@ -13,6 +13,7 @@
 #include "proto.h"
 #include "ringsize.h"
 #include "selftest.h"
+#include "timeout.h"
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"
@@ -61,6 +62,7 @@ err_proto:
 	xway_proto_exit();
 err_conn:
 	xway_evict_exit();
+	xway_timeout_exit();
 	xway_conn_exit();
 	return err;
 }
@@ -74,6 +76,7 @@ static void __exit xway_exit(void)
 	xway_proto_exit();
 	xway_client_exit();
 	xway_evict_exit();
+	xway_timeout_exit();
 	xway_conn_exit();
 }
 

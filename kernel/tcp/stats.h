@@ -17,6 +17,7 @@
 	x(TO_TCP, "switched_to_tcp")	/* directions */		\
 	x(SPILLS, "spills")		/* rings with unread bytes */	\
 	x(SPILL_BYTES, "spill_bytes")					\
+	x(TIMEOUTS, "timeouts")		/* the peer's kernel was silent */ \
 	x(KEEPALIVE_ACKS, "keepalive_acks") /* sent beside a ring */ \
 	x(TX_RING, "tx_ring_bytes")					\
 	x(TX_TCP, "tx_tcp_bytes")					\

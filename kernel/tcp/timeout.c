@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Timeouts: a connection ends with ETIMEDOUT if the peer's kernel is silent while
+ * bytes in the own ring are unread.
+ *
+ * TCP ends a connection whose segments nobody acknowledges. It has none outstanding
+ * while the ring carries the bytes. What acknowledges a ring is the peer's kernel, by
+ * the link's heartbeat, and not the peer's program: a slow reader ends nothing. The
+ * limits are TCP's own: TCP_USER_TIMEOUT, or else what net.ipv4.tcp_retries2 stands
+ * for. A connection with nothing unread is left to TCP, which has its keepalive.
+ */
+#include <linux/log2.h>
+#include <linux/workqueue.h>
+#include <net/tcp.h>
+
+#include "conn.h"
+#include "timeout.h"
+
+static void timeouts_look(struct work_struct *work);
+static DECLARE_DELAYED_WORK(look, timeouts_look);
+
+/*
+ * Seconds that TCP would go on for if it got no acknowledgement. Without
+ * TCP_USER_TIMEOUT they are those of tcp_model_timeout() in net/ipv4/tcp_timer.c.
+ */
+static unsigned int timeout_of(const struct sock *sk)
+{
+	unsigned int ms = READ_ONCE(inet_csk(sk)->icsk_user_timeout);
+	unsigned int retries = READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_retries2);
+	unsigned int doublings = ilog2(TCP_RTO_MAX / TCP_RTO_MIN);
+	unsigned long limit;
+
+	if (ms)
+		return DIV_ROUND_UP(ms, MSEC_PER_SEC);
+	limit = ((2UL << min(retries, doublings)) - 1) * TCP_RTO_MIN;
+	if (retries > doublings)
+		limit += (retries - doublings) * TCP_RTO_MAX;
+	return DIV_ROUND_UP(limit, HZ);
+}
+
+/* The peer's kernel is silent, and bytes are unread: is it for too long? */
+static bool timed_out(struct xway_conn *conn)
+{
+	struct sock *sk = xway_conn_hold_sk(conn);
+	bool ret;
+
+	if (!sk)
+		return false;
+	if (conn->silent < U16_MAX)
+		conn->silent++;
+	ret = conn->silent >= min_t(unsigned int, timeout_of(sk), U16_MAX);
+	sock_put(sk);
+	return ret;
+}
+
+/*
+ * Look at a connection that a walk of xway_conns has reached. The walk's RCU section
+ * may be left and entered again.
+ */
+static void timeout_look(struct xway_conn *conn)
+	__must_hold(RCU)
+{
+	if (xway_tx_empty(conn) || !xway_conn_stop(conn)) {
+		conn->silent = 0;
+		return;
+	}
+	if (!xway_link_silent(conn->chan.link))
+		conn->silent = 0;
+	else if (timed_out(conn))
+		xway_conn_time_out(conn);
+	xway_conn_continue(conn);
+}
+
+static void timeouts_look(struct work_struct *work)
+{
+	struct xway_conn *conn;
+	bool again = false;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(conn, &xway_conns, all) {
+		if (READ_ONCE(conn->state) != XWAY_CONN_OPEN)
+			continue;
+		again = true;
+		timeout_look(conn);
+	}
+	rcu_read_unlock();
+	if (again)
+		xway_timeout_begin();
+}
+
+/**
+ * xway_timeout_begin() - a connection has got a channel: look once a second
+ *
+ * The looks end when there is no channel any more. A channel that is made meanwhile
+ * begins them again.
+ *
+ * Context: any.
+ */
+void xway_timeout_begin(void)
+{
+	schedule_delayed_work(&look, round_jiffies_relative(HZ));
+}
+
+/**
+ * xway_timeout_exit() - look no more; there is no connection
+ */
+void xway_timeout_exit(void)
+{
+	cancel_delayed_work_sync(&look);
+}

@@ -1,0 +1,142 @@
+"""A peer whose kernel does not run: connections end by TCP's limits, and what waits within them goes on."""
+
+import errno
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rig.guest import Guest
+from rig.machine import Machine
+from tests import traffic
+from tests.traffic import Ends, linked, until
+
+pytestmark = pytest.mark.rig(type="pv", kernel="6.12")
+
+PORT = 7000
+LIMIT = 5  # seconds, TCP_USER_TIMEOUT
+
+# Each waits for an answer until one comes or the connection ends. Lines of input begin the two steps.
+CLIENT = """
+import json, os, select, socket, struct, sys, threading, time
+host, limit = sys.argv[1], int(sys.argv[2])
+def echo(sock, text):
+    sock.sendall(text)
+    assert sock.recv(len(text), socket.MSG_WAITALL) == text
+def opened(*options):
+    sock = socket.create_connection((host, 7000))
+    for option in options:
+        sock.setsockopt(*option)
+    for _ in range(30):
+        echo(sock, b"0123456789")
+        time.sleep(0.02)
+    return sock
+user = (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * limit)
+alive = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 2),
+         (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1), (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)]
+socks = {"read": opened(user), "poll": opened(user), "write": opened(user), "keepalive": opened(*alive),
+         "patient": opened()}
+found = {}
+def wait(name, sock):
+    start = time.monotonic()
+    try:
+        if name == "write":
+            sock.sendall(bytes(64 << 20))
+        elif name != "keepalive":
+            sock.sendall(b"request")
+        if name == "poll":
+            sock.setblocking(False)
+            select.select([sock], [], [])
+        found[name] = [sock.recv(64).decode(), time.monotonic() - start]
+    except OSError as error:
+        found[name] = [error.errno, time.monotonic() - start]
+print("open", flush=True)
+sys.stdin.readline()
+threads = [threading.Thread(target=wait, args=item) for item in socks.items()]
+for thread in threads:
+    thread.start()
+for thread in threads[:-1]:
+    thread.join()
+print("ended", flush=True)
+threads[-1].join()
+echo(socks["patient"], b"more")
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture
+def client(ends: Ends) -> Iterator[Any]:
+    """Have connections to g1 open, and a way to begin requests."""
+    ends.active.write("/tmp/client.py", CLIENT)
+    ends.active.run("rm -f /tmp/go; mkfifo /tmp/go")
+    with traffic.echoing(ends.passive, PORT):
+        yield ends.active.start(f"exec python3 /tmp/client.py {ends.address} {LIMIT} <>/tmp/go")
+
+
+def said(guest: Guest, client: Any, word: str) -> None:
+    def told() -> bool:
+        assert client.poll() is None or word in client.stdout(), client.stderr()
+        return word in client.stdout()
+
+    until(told, f"{guest.name}: {word}")
+
+
+def silent(guest: Guest) -> int:
+    return max(int(peer["silent_s"]) for peer in traffic.xway(guest, "peer"))
+
+
+@pytest.mark.parametrize("way", ["ring", "tcp"])
+def test_paused(machine: Machine, ends: Ends, client: Any, way: str) -> None:
+    """A request, a poll, a write and a keepalive time out by either way; who has no limit loses nothing."""
+    guest = ends.active
+    said(guest, client, "open")
+    if way == "tcp":
+        guest.run("xway off --wait 30")
+    else:
+        conns = traffic.xway(guest, "conn")
+        assert [(c["tx"], c["rx"]) for c in conns] == [("ring", "ring")] * 5, conns
+    before = traffic.counters(guest)
+    machine.dom0.run("xl pause g1")
+    try:
+        guest.run("echo >/tmp/go")
+        if way == "ring":
+            until(lambda: silent(guest) > 2, "the peer seen as silent")
+            assert "silent" in guest.run("xway").stdout
+        said(guest, client, "ended")
+    finally:
+        machine.dom0.run("xl unpause g1")
+    done = client.wait(300)
+    assert done.status == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found.pop("patient")[0] == "request"
+    for end, seconds in found.values():
+        assert end == errno.ETIMEDOUT, found
+        assert LIMIT / 2 < seconds < 4 * LIMIT, found
+    moved = traffic.moved(before, traffic.counters(guest))
+    if way == "ring":
+        # The writer's ring was full: it went on by TCP.
+        assert moved["timeouts"] >= 2, moved
+        until(lambda: not silent(guest), "the peer seen to run")
+        assert linked(guest) and not moved["links_down"]
+    else:
+        assert not moved["timeouts"] and not moved["tx_ring_bytes"], moved
+    guest.run("xway on")
+
+
+def test_ends_unnoticed(machine: Machine, ends: Ends, client: Any) -> None:
+    """A peer that ends while xwayd does not run is found out by those that wait for it."""
+    guest = ends.active
+    said(guest, client, "open")
+    machine.dom0.run("pkill -x xwayd; ! pgrep -x xwayd || sleep 1")
+    machine.destroy_guest("g1")
+    guest.run("echo >/tmp/go")
+    until(lambda: not linked(guest), "the link gone", 60)
+    done = client.wait(300)
+    assert "ended" in done.stdout, done
+    traffic.settled(guest)
+    assert traffic.xway(guest, "show")["unrevoked"] == 0
+    machine.dom0.run("setsid xwayd >>/var/log/xwayd.log 2>&1 </dev/null &")
+    machine.start_guest("g1")
+    for one in (machine.guest("g1"), guest):
+        until(lambda one=one: linked(one), f"link of {one.name}")
