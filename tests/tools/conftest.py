@@ -35,7 +35,7 @@ def programs():
 def run():
     """Runs a program to its end; what it leaves out of the environment stays out."""
 
-    def run_(*args, timeout=60, **env):
+    def run_(*args, timeout=60, cwd=None, **env):
         clean = {k: v for k, v in os.environ.items() if not k.startswith("FAKE_")}
         clean.pop("JOURNAL_STREAM", None)
         return subprocess.run(
@@ -43,6 +43,7 @@ def run():
             capture_output=True,
             text=True,
             timeout=timeout,
+            cwd=cwd,
             env={**clean, **{k: str(v) for k, v in env.items()}},
             errors="replace",
         )

@@ -18,14 +18,144 @@ def xway(programs, run):
     return lambda *args, **env: run(programs / "xway_test", *args, **env)
 
 
+ABSENT = "xway: the module is not loaded, and connections stay on TCP\n"
+
+
 def test_not_loaded(xway):
     for args in [[], ["conn"], ["off"], ["local", "add", "127.0.0.0/8"]]:
         done = xway(*args, FAKE_ABSENT=1)
-        assert (done.returncode, done.stdout, done.stderr) == (
-            1,
-            "",
-            "xway: the module is not loaded (modprobe xway)\n",
-        )
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(ABSENT)
+
+
+class Host:
+    """What is installed, by files in a folder that is the root for the command under test."""
+
+    def __init__(self, xway, folder):
+        self.xway, self.folder = xway, folder
+        self.kernel = os.uname().release
+        self.modules = f"root/lib/modules/{self.kernel}"
+        self.put("root/lib/modules/6.1.0-9-amd64/modules.dep")
+
+    def put(self, name, content=b""):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+    def dkms(self, *versions):
+        for version in versions:
+            (self.folder / f"root/var/lib/dkms/xway/{version}/source").mkdir(parents=True)
+
+    def told(self):
+        """What the command says of it: the lines after the first, and the JSON."""
+        done = self.xway(FAKE_ABSENT=1, cwd=self.folder)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(ABSENT)
+        again = self.xway("-j", FAKE_ABSENT=1, cwd=self.folder)
+        assert (again.returncode, again.stderr) == (1, done.stderr)
+        return done.stderr.removeprefix(ABSENT).splitlines(), json.loads(again.stdout)
+
+
+@pytest.fixture
+def host(xway, tmp_path):
+    return Host(xway, tmp_path)
+
+
+def test_not_installed(host):
+    lines, absent = host.told()
+    assert lines == [
+        f"  There is none for this kernel, {host.kernel}.",
+        "  dkms does not know of it. Install the package xway-dkms.",
+    ]
+    assert absent == {
+        "loaded": False,
+        "kernel": host.kernel,
+        "module": None,
+        "signed": None,
+        "signed_only": False,
+        "kernels": [],
+        "headers": False,
+        "dkms": None,
+        "log": None,
+    }
+
+
+def test_not_built_for_a_new_kernel(host):
+    """As after an upgrade of the kernel without its headers, and then with them, but the build fails."""
+    host.put("root/lib/modules/6.1.0-9-amd64/updates/dkms/xway.ko.xz")
+    host.put("root/lib/modules/6.1.0-9-amd64/updates/dkms/xway_core.ko.xz")
+    host.put(f"{host.modules}/kernel/net/xway_other.ko")
+    host.dkms("0.1.0", "0.10.0", "0.9.0")
+    missing = f"  There is none for this kernel, {host.kernel}, but for 6.1.0-9-amd64."
+    build = f"  To build it, for Linux 6.1 to 6.12: dkms install xway/0.10.0 -k {host.kernel}"
+    lines, absent = host.told()
+    assert lines[0] == missing and lines[-1] == build and len(lines) == 4
+    assert f"linux-headers-{host.kernel} on Debian" in lines[1] and f"kernel-devel-{host.kernel}" in lines[2]
+    assert absent["kernels"] == ["6.1.0-9-amd64"] and absent["dkms"] == "0.10.0" and not absent["headers"]
+
+    host.put(f"{host.modules}/build/Makefile")
+    lines, absent = host.told()
+    assert lines == [missing, build]
+    assert absent["headers"] and absent["log"] is None
+
+    log = "root/var/lib/dkms/xway/0.10.0/build/make.log"
+    host.put(log)
+    lines, absent = host.told()
+    assert lines == [missing, f"  The last build failed: {log}", build]
+    assert absent["log"] == log
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["updates/dkms/xway.ko", "extra/xway.ko.xz", "extra/xway/xway.ko.gz", "updates/xway.ko.zst"],
+)
+def test_installed(host, place):
+    host.put(f"{host.modules}/{place}")
+    lines, absent = host.told()
+    assert lines == [f"  It is installed: {host.modules}/{place}", "  To load it: modprobe xway"]
+    assert absent["module"] == f"{host.modules}/{place}" and absent["kernels"] == []
+
+
+def test_installed_by_a_link(host):
+    """SUSE and EL link a module of another kernel in, which may be gone."""
+    host.put("root/lib/modules/6.1.0-9-amd64/extra/xway.ko")
+    link = host.folder / host.modules / "weak-updates/xway.ko"
+    link.parent.mkdir(parents=True)
+    link.symlink_to("../../6.1.0-9-amd64/extra/xway.ko")
+    assert host.told()[1]["module"] == f"{host.modules}/weak-updates/xway.ko"
+    link.unlink()
+    link.symlink_to("../../6.1.0-8-amd64/extra/xway.ko")
+    assert host.told()[1]["module"] is None
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"sys/module/module/parameters/sig_enforce": b"Y\n"},
+        {"sys/kernel/security/lockdown": b"none [integrity] confidentiality\n"},
+        {"sys/kernel/security/lockdown": b"none integrity [confidentiality]\n"},
+    ],
+)
+def test_only_signed_modules(host, setting):
+    path = f"{host.modules}/updates/dkms/xway.ko"
+    host.put("root/sys/module/module/parameters/sig_enforce", b"N\n")
+    host.put("root/sys/kernel/security/lockdown", b"[none] integrity confidentiality\n")
+    host.put(path, b"code")
+    lines, absent = host.told()
+    assert lines[-1] == "  To load it: modprobe xway"
+    assert not absent["signed_only"] and absent["signed"] is False
+    for name, content in setting.items():
+        host.put(f"root/{name}", content)
+    lines, absent = host.told()
+    assert lines[1:] == ["  It is not signed, and this kernel loads signed modules only."]
+    assert absent["signed_only"] and absent["signed"] is False
+    host.put(path, b"code~Module signature appended~\n")
+    lines, absent = host.told()
+    assert "signed with a key that it trusts" in lines[1] and lines[2] == "  To load it: modprobe xway"
+    assert absent["signed_only"] and absent["signed"] is True
+    (host.folder / path).unlink()
+    host.put(f"{path}.xz", b"code")
+    assert host.told()[1]["signed"] is None
 
 
 def test_parts_loaded(xway):
@@ -36,7 +166,7 @@ def test_parts_loaded(xway):
     assert xway("peer", FAKE_NO_SOCKETS=1).returncode == 0
     for args in [["conn"], ["on"], ["holders"]]:
         done = xway(*args, FAKE_NO_SOCKETS=1)
-        assert (done.returncode, done.stderr) == (1, "xway: the module is not loaded (modprobe xway)\n")
+        assert (done.returncode, done.stdout) == (1, "") and done.stderr.startswith(ABSENT)
     for args in [[], ["conn"], ["peer"]]:
         done = xway(*args, FAKE_OLD=1)
         assert (done.returncode, done.stdout) == (1, "")
@@ -48,7 +178,8 @@ def test_not_loaded_really(tools, run):
     if os.path.exists("/sys/module/xway_core"):
         pytest.skip("the module is loaded here")
     done = run(tools / "xway")
-    assert (done.returncode, done.stderr) == (1, "xway: the module is not loaded (modprobe xway)\n")
+    assert done.returncode == 1 and done.stderr.startswith(ABSENT)
+    assert os.uname().release in done.stderr
 
 
 def test_show(xway):

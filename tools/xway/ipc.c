@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "absent.h"
+
 /* The kernel makes no longer datagrams than this for a dump. */
 #define BUFFER 65536
 
@@ -177,15 +179,23 @@ struct ipc *ipc_try(enum ipc_family needed)
 struct ipc *ipc_open(enum ipc_family needed)
 {
 	struct ipc *ipc = ipc_try(needed);
+	int err = errno;
+	json_t *absent;
 
-	if (!ipc && errno == ENOENT)
-		fputs("xway: the module is not loaded (modprobe xway)\n", stderr);
-	else if (!ipc && errno == EPROTONOSUPPORT)
+	if (ipc)
+		return ipc;
+	if (err == ENOENT) {
+		absent = absent_find();
+		absent_print(absent);
+		json_decref(absent);
+	} else if (err == EPROTONOSUPPORT) {
 		fputs("xway: the module is older than this command (modprobe -r xway; modprobe xway)\n",
 		      stderr);
-	else if (!ipc)
-		fprintf(stderr, "xway: cannot ask the kernel: %s\n", strerror(errno));
-	return ipc;
+	} else {
+		fprintf(stderr, "xway: cannot ask the kernel: %s\n", strerror(err));
+	}
+	errno = err;
+	return NULL;
 }
 
 void ipc_close(struct ipc *ipc)

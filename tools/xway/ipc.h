@@ -16,7 +16,7 @@ enum ipc_family { IPC_CORE, IPC_SOCKETS, IPC_FAMILIES };
 typedef void (*ipc_put)(struct nlmsghdr *nlh, const void *arg);
 typedef void (*ipc_take)(const struct nlmsghdr *nlh, void *arg);
 
-/* NULL after the reason has been printed, such as that there is no such family. */
+/* NULL with errno after the reason has been printed. ENOENT: the module is not loaded. */
 struct ipc *ipc_open(enum ipc_family needed);
 /* The same without a word: the module may be absent. */
 struct ipc *ipc_try(enum ipc_family needed);

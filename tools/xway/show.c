@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#include "absent.h"
 #include "cmd.h"
 #include "model.h"
 #include "out.h"
@@ -54,6 +56,14 @@ static void print(const json_t *state)
 	print_peers(peers);
 }
 
+static void print_absent(void)
+{
+	json_t *absent = absent_find();
+
+	out_json(absent);
+	json_decref(absent);
+}
+
 int cmd_show(int argc, char **argv, const struct options *o)
 {
 	json_t *state, *peers;
@@ -62,8 +72,11 @@ int cmd_show(int argc, char **argv, const struct options *o)
 	if (no_arguments(argc, argv))
 		return EXIT_USAGE;
 	ipc = ipc_open(IPC_CORE);
-	if (!ipc)
+	if (!ipc) {
+		if (o->json && errno == ENOENT)
+			print_absent();
 		return EXIT_FAILED;
+	}
 	state = model_state(ipc);
 	peers = state ? model_peers(ipc) : NULL;
 	ipc_close(ipc);
