@@ -10,7 +10,7 @@
 #                     guests whose kernel checks memory and locks; builds that first
 #   make compat       programs as Debian ships them, between two guests, and other people's
 #                     suites of tests; prints tables
-#   make deb          Debian packages, in build/deb
+#   make deb          Debian packages, in build/deb; make rpm: those for Fedora, EL and SUSE, in build/rpm
 #
 # What a test needs and is not there is installed with apt-get if we are root.
 
@@ -103,8 +103,11 @@ compat: packages
 deb:
 	debian/build
 
+rpm:
+	rpm/build
+
 clean:
 	rm -rf build
 
 .PHONY: all packages demo check check-unit check-tools check-debug check-stress check-style
-.PHONY: check-plain check-xen check-deep bench bench-quick compat deb clean
+.PHONY: check-plain check-xen check-deep bench bench-quick compat deb rpm clean
