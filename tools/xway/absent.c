@@ -162,14 +162,17 @@ json_t *absent_find(void)
 static void print_found(const json_t *absent)
 {
 	fprintf(stderr, "  It is installed: %s\n", out_str(absent, "module"));
-	if (!json_is_true(json_object_get(absent, "signed_only")))
-		fputs("  To load it: modprobe xway\n", stderr);
-	else if (json_is_false(json_object_get(absent, "signed")))
-		fputs("  It is not signed, and this kernel loads signed modules only.\n", stderr);
-	else
-		fputs("  This kernel loads modules only that are signed with a key that it trusts.\n"
-		      "  To load it: modprobe xway\n",
+	if (json_is_true(json_object_get(absent, "signed_only"))) {
+		fputs("  This kernel loads only modules that are signed with a key that it trusts,\n",
 		      stderr);
+		if (json_is_false(json_object_get(absent, "signed"))) {
+			fputs("  and this one is not signed: see Secure Boot in operating.md.\n",
+			      stderr);
+			return;
+		}
+		fputs("  see Secure Boot in operating.md.\n", stderr);
+	}
+	fputs("  To load it: modprobe xway\n", stderr);
 }
 
 static void print_missing(const json_t *absent)
