@@ -44,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument(
         "--programs", choices=tuple(packages.PROGRAMS), default="base", help="what the image has installed"
     )
+    up.add_argument("--arguments", default="", help="more for the command line of the guests' kernel")
     up.add_argument("--no-xway", action="store_true", help="leave the tree's module and daemon out")
     run = add("exec", "run a command in a domain; output and exit status pass through")
     run.add_argument("--timeout", type=float, default=None, help="seconds; then it is killed (status 124)")
@@ -87,6 +88,7 @@ def _up(options: argparse.Namespace) -> int:
         xway=not options.no_xway,
         policy=options.policy,
         programs=options.programs,
+        arguments=options.arguments,
     )
     begin = time.monotonic()
     rig = machine.up(config, options.name)

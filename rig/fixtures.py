@@ -102,6 +102,7 @@ def _id(config: Config) -> str:
         words.append("oxenstored")
     if config.programs != "base":
         words.append(config.programs)
+    words += config.arguments.split()
     return "-".join(words)
 
 

@@ -41,6 +41,7 @@ class Config:
     xenstored: "c" or "o". xway: load the tree's module and start its daemon. policy: what is in
     xwayd.conf. programs: which of packages.PROGRAMS are installed. plugin: of the emulator, with its
     arguments. spare: have memory for one guest more, for tests that migrate one to the same host.
+    arguments: for the guests' kernel, besides the rig's own.
     """
 
     guests: int = 2
@@ -56,6 +57,7 @@ class Config:
     programs: str = "base"
     plugin: str = ""
     spare: bool = True
+    arguments: str = ""
 
     def checked(self) -> "Config":
         """Return it with defaults filled in; RigError names what is wrong."""
@@ -81,6 +83,8 @@ class Config:
             raise RigError(f"the kernel {image.DEBUG} is for Xen's guests")
         if not 256 <= self.memory <= 8192:
             raise RigError(f"memory is {self.memory} MiB; it can be 256 to 8192")
+        if not self.arguments.isprintable() or set(self.arguments) & set("\"'\\"):
+            raise RigError(f"arguments are {self.arguments!r}; they can have no quotes and backslashes")
         return Config(**{**asdict(self), "guests": guests, "vcpus": vcpus})
 
 
@@ -307,7 +311,8 @@ class Machine:
 def xl_config(config: Config, number: int) -> str:
     """Return the configuration of guest `number` for xl."""
     ip4, ip6 = addresses(number)
-    cmdline = f"console=hvc0 loglevel=5 log_buf_len=1M {PATIENCE} rig.role=guest {identity(number)}"
+    words = f"console=hvc0 loglevel=5 log_buf_len=1M {PATIENCE} rig.role=guest"
+    cmdline = f"{words} {identity(number)} {config.arguments}"
     # The emulated clock is no invariant TSC, so Xen would trap every RDTSC; real hosts do not. And after
     # such a trap QEMU 7.2 sometimes re-enters a PVH guest with the host's registers: a triple fault.
     return f"""name = "{guest_name(number)}"
@@ -363,7 +368,7 @@ def _arguments(
         args += ["-device", "virtio-rng-pci"]
         args += ["-kernel", str(made.vmlinux(config.kernel)), "-initrd", str(start.initrd(config.kernel))]
         words = f"console=ttyS0 loglevel=5 log_buf_len=1M {PATIENCE} panic=0 rig.role=plain"
-        args += ["-append", f"{words} {identity(1)}"]
+        args += ["-append", f"{words} {identity(1)} {config.arguments}"]
         return args
     nested = config.type == "pvh" and accel == "tcg"
     # On two CPUs QEMU 7.2 loses PVH guests under load: see Machine.emulator_failed.
