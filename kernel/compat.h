@@ -12,13 +12,6 @@
 #error "xway supports Linux 6.1 to 6.12"
 #endif
 
-/* Since 6.10 the macro finds the source by itself. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
-#define xway_assign_str(dst, src) __assign_str(dst)
-#else
-#define xway_assign_str(dst, src) __assign_str(dst, src)
-#endif
-
 #ifdef _XWAY_SHRINKER_COMPAT
 #include <linux/shrinker.h>
 #include <linux/slab.h>

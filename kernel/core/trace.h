@@ -7,18 +7,16 @@
 
 #include <linux/tracepoint.h>
 
-#include "compat.h"
-
 TRACE_EVENT(xway_link,
 	TP_PROTO(const char *name, const char *what),
 	TP_ARGS(name, what),
 	TP_STRUCT__entry(
-		__string(name, name)
-		__string(what, what)
+		__dynamic_array(char, name, strlen(name) + 1)
+		__dynamic_array(char, what, strlen(what) + 1)
 	),
 	TP_fast_assign(
-		xway_assign_str(name, name);
-		xway_assign_str(what, what);
+		memcpy(__get_str(name), name, __get_dynamic_array_len(name));
+		memcpy(__get_str(what), what, __get_dynamic_array_len(what));
 	),
 	TP_printk("link=%s %s", __get_str(name), __get_str(what))
 );

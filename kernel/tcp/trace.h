@@ -7,7 +7,6 @@
 
 #include <linux/tracepoint.h>
 
-#include "compat.h"
 #include "conn.h"
 
 DECLARE_EVENT_CLASS(xway_conn_why,
@@ -17,13 +16,13 @@ DECLARE_EVENT_CLASS(xway_conn_why,
 		__field(const void *, conn)
 		__field(u16, sport)
 		__field(u16, dport)
-		__string(why, why)
+		__dynamic_array(char, why, strlen(why) + 1)
 	),
 	TP_fast_assign(
 		__entry->conn = conn;
 		__entry->sport = ntohs(conn->tuple.sport);
 		__entry->dport = ntohs(conn->tuple.dport);
-		xway_assign_str(why, why);
+		memcpy(__get_str(why), why, __get_dynamic_array_len(why));
 	),
 	TP_printk("conn=%p sport=%u dport=%u reason=%s", __entry->conn,
 		  __entry->sport, __entry->dport, __get_str(why))
