@@ -25,6 +25,6 @@ u64 xway_core_counted(enum xway_core_counter nr)
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		sum += READ_ONCE(per_cpu(xway_core_counters, cpu)[nr]);
+		sum += READ_ONCE(*per_cpu_ptr(&xway_core_counters[nr], cpu));
 	return sum;
 }

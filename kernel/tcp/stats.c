@@ -33,6 +33,6 @@ u64 xway_counted(enum xway_counter nr)
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		sum += READ_ONCE(per_cpu(xway_counters, cpu)[nr]);
+		sum += READ_ONCE(*per_cpu_ptr(&xway_counters[nr], cpu));
 	return sum;
 }

@@ -90,7 +90,8 @@ int xway_test_all(const struct xway_tests *tests)
 		}
 	}
 	for_each_possible_cpu(cpu)
-		memset(per_cpu(xway_core_counters, cpu), 0, sizeof(xway_core_counters));
+		memset(per_cpu_ptr(&xway_core_counters[0], cpu), 0,
+		       sizeof(xway_core_counters));
 	if (failed)
 		return -EINVAL;
 	pr_info("%s: selftest: %d passed\n", module, passed);

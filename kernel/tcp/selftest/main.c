@@ -35,7 +35,7 @@ int xway_selftest(void)
 	/* A connection that is freed holds the module for a grace period. */
 	rcu_barrier();
 	for_each_possible_cpu(i)
-		memset(per_cpu(xway_counters, i), 0, sizeof(xway_counters));
+		memset(per_cpu_ptr(&xway_counters[0], i), 0, sizeof(xway_counters));
 	for (i = 0; i < XWAY_REASONS_MAX; i++)
 		atomic64_set(&xway_reasons[i], 0);
 	return err;
