@@ -184,7 +184,6 @@ static void xway_release_cb(struct sock *sk)
 
 /**
  * xway_restart() - restart the system call, now that the socket is TCP's own
- * @msg: the call's message
  *
  * io_uring, threads of the kernel and AIO cannot restart it. Neither can
  * recvmmsg(), which keeps the error of a later message for the next call.
@@ -192,12 +191,15 @@ static void xway_release_cb(struct sock *sk)
  * Context: process.
  * Return: true if the caller is to return -ERESTARTSYS.
  */
-bool xway_restart(const struct msghdr *msg)
+bool xway_restart(void)
 {
+	int nr;
+
 	if ((current->flags & (PF_KTHREAD | PF_IO_WORKER)) ||
-	    (msg->msg_iocb && !is_sync_kiocb(msg->msg_iocb)) ||
-	    in_compat_syscall() ||
-	    syscall_get_nr(current, current_pt_regs()) == __NR_recvmmsg)
+	    in_compat_syscall())
+		return false;
+	nr = syscall_get_nr(current, current_pt_regs());
+	if (nr == __NR_io_submit || nr == __NR_recvmmsg)
 		return false;
 	set_thread_flag(TIF_NOTIFY_SIGNAL);
 	return true;

@@ -461,7 +461,7 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 			}
 			if (copied >= target)
 				break;
-			if (!copied && timeo && xway_restart(msg))
+			if (!copied && timeo && xway_restart())
 				return -ERESTARTSYS;
 			/* MSG_WAITALL waits on in TCP, and keeps the module
 			 * meanwhile. Without it the call must not wait: TCP
@@ -580,7 +580,7 @@ int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags,
 	int ret;
 
 	if (!conn) {
-		if (!(flags & MSG_DONTWAIT) && xway_restart(msg))
+		if (!(flags & MSG_DONTWAIT) && xway_restart())
 			return -ERESTARTSYS;
 		xway_stray_enter();
 		ret = xway_base_of(sk)->recvmsg(sk, msg, len, flags, addr_len);

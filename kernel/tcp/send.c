@@ -333,7 +333,7 @@ int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 	int ret;
 
 	if (!conn) {
-		if (!(msg->msg_flags & MSG_DONTWAIT) && xway_restart(msg))
+		if (!(msg->msg_flags & MSG_DONTWAIT) && xway_restart())
 			return -ERESTARTSYS;
 		/* The socket was detached since the call began. It may have
 		 * another owner now, such as kernel TLS.

@@ -253,6 +253,19 @@ def asynchronous_poll_and_it_goes_back() -> None:
 
 
 @behaviour
+def asynchronous_read_sleeps_and_it_goes_back() -> None:
+    """What sleeps is io_submit(), which cannot be restarted."""
+
+    def by_aio(sock: socket.socket) -> tuple[int | None, bytes]:
+        room = ctypes.create_string_buffer(100)
+        with Aio() as aio:
+            aio.submit(sock, Aio.READ, ctypes.addressof(room), 100)
+            return aio.answer(), room.raw[:4]
+
+    waits_and_goes_back(by_aio)
+
+
+@behaviour
 def unread_bytes_and_it_goes_back() -> None:
     """What is unread stays in front, for every way to look at it."""
     a, b = pair()
