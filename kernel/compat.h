@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The differences of kernel versions, 6.1 to 6.12. No other file knows them.
+ * The differences of kernels, from Linux 6.1 on. No other file knows them. Each is
+ * asked for by what the kernel has, not by its version: stable releases and
+ * distributions take over what they like. doc/porting.md tells them.
  */
 #ifndef _XWAY_COMPAT_H
 #define _XWAY_COMPAT_H
 
 #include <linux/version.h>
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0) || \
-	LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
-#error "xway supports Linux 6.1 to 6.12"
+/* There is no upper bound: a kernel that is newer than all we know may do. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
+#error "xway needs Linux 6.1 or later"
 #endif
 
 #ifdef _XWAY_SHRINKER_COMPAT
 #include <linux/shrinker.h>
 #include <linux/slab.h>
 
-/* Shrinkers are allocated by the kernel since 6.7. */
 typedef unsigned long xway_shrinker_fn(struct shrinker *, struct shrink_control *);
 
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 7, 0)
+/* Linux 6.7 and later allocate shrinkers themselves. */
+#ifdef SHRINKER_ALLOCATED
 static inline struct shrinker *xway_shrinker_start(const char *name,
 						   xway_shrinker_fn *count,
 						   xway_shrinker_fn *scan)
@@ -68,12 +70,12 @@ static inline void xway_shrinker_stop(struct shrinker *s)
 #include <linux/uaccess.h>
 #include <net/tcp.h>
 
-/* sock_rps_record_flow() is in net/rps.h since 6.9, and in net/sock.h before. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
+/* For sock_rps_record_flow(), which was in net/sock.h before Linux 6.9; tcp/Kbuild looks. */
+#ifdef XWAY_HAVE_NET_RPS_H
 #include <net/rps.h>
 #endif
 
-/* Stable releases have added the last argument. So test the type, not the version. */
+/* Stable releases, too, have added the last argument. */
 static inline void xway_tcp_send_ack(struct sock *sk)
 {
 	void (*two)(struct sock *, u32) = (void *)__tcp_send_ack;
@@ -85,38 +87,72 @@ static inline void xway_tcp_send_ack(struct sock *sk)
 		three(sk, tcp_sk(sk)->rcv_nxt, 0);
 }
 
-/* The argument of proto.ioctl: a user address; since 6.5 a pointer to a kernel int */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
-typedef int *xway_ioctl_arg_t;
+/* The last argument of proto.ioctl: a kernel int since Linux 6.5, and a user's before */
+#define XWAY_IOCTL_IN_KERNEL							\
+	__builtin_types_compatible_p(typeof(((struct proto *)NULL)->ioctl),	\
+				     int (*)(struct sock *, int, int *))
+typedef typeof(__builtin_choose_expr(XWAY_IOCTL_IN_KERNEL, (int *)NULL, 0UL)) xway_ioctl_arg_t;
 
 static inline int xway_ioctl_put(xway_ioctl_arg_t arg, int n)
 {
-	*arg = n;
+	unsigned long to = (unsigned long)arg;
+
+	if (!XWAY_IOCTL_IN_KERNEL)
+		return put_user(n, (int __user *)to);
+	*(int *)to = n;
 	return 0;
 }
-#else
-typedef unsigned long xway_ioctl_arg_t;
 
-static inline int xway_ioctl_put(xway_ioctl_arg_t arg, int n)
+/* TCP's recvmsg. Before Linux 7.1 it returns the length of the address by an argument. */
+static inline int xway_base_recvmsg(const struct proto *base, struct sock *sk,
+				    struct msghdr *msg, size_t len, int flags)
 {
-	return put_user(n, (int __user *)arg);
+	int (*four)(struct sock *, struct msghdr *, size_t, int) =
+		(void *)base->recvmsg;
+	int (*five)(struct sock *, struct msghdr *, size_t, int, int *) =
+		(void *)base->recvmsg;
+
+	if (__builtin_types_compatible_p(typeof(base->recvmsg), typeof(four)))
+		return four(sk, msg, len, flags);
+	msg->msg_namelen = 0;
+	return five(sk, msg, len, flags, &msg->msg_namelen);
 }
-#endif
 
 /* An address that access_ok() has let pass, made safe against speculation past it */
 static inline const void __user *xway_user_address(const void __user *p)
 {
 #ifdef can_do_masked_user_access
-	return mask_user_address(p);
-#else
+	if (can_do_masked_user_access())
+		return mask_user_address(p);
+#endif
 	barrier_nospec();
 	return p;
-#endif
 }
 #endif /* _XWAY_TCP_COMPAT */
 
 #ifdef _XWAY_PROTO_COMPAT
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
+#include "tcp/calls.h"
+
+/* Our recvmsg, for kernels whose inet_recvmsg() sets msg_namelen to *@addr_len */
+static inline int xway_recvmsg_addr_len(struct sock *sk, struct msghdr *msg,
+					size_t len, int flags, int *addr_len)
+{
+	int ret = xway_recvmsg(sk, msg, len, flags);
+
+	*addr_len = msg->msg_namelen;
+	return ret;
+}
+
+static inline void xway_proto_recvmsg(struct proto *p)
+{
+	if (__builtin_types_compatible_p(typeof(p->recvmsg), typeof(xway_recvmsg) *))
+		p->recvmsg = (void *)xway_recvmsg;
+	else
+		p->recvmsg = (void *)xway_recvmsg_addr_len;
+}
+
+/* Linux 6.5 has removed sendpage for this flag, and the old ways of splice(). */
+#ifdef MSG_SPLICE_PAGES
 /* Without splice_read, splice() copies by our recvmsg. */
 static inline void xway_ops_compat(struct proto_ops *ops)
 {

@@ -320,7 +320,7 @@ static void proto_fill(int f, const struct proto *base)
 	p->setsockopt = xway_setsockopt;
 	p->getsockopt = xway_getsockopt;
 	p->sendmsg = xway_sendmsg;
-	p->recvmsg = xway_recvmsg;
+	xway_proto_recvmsg(p);
 	p->release_cb = xway_release_cb;
 	p->stream_memory_free = xway_stream_memory_free;
 	p->sock_is_readable = xway_sock_is_readable;

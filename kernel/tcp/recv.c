@@ -60,7 +60,7 @@ static bool rx_inq_wanted(const struct sock *sk, const struct msghdr *msg)
  * call, which is ours at its end. TCP's answer is removed here.
  */
 static int rx_base(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
-		   size_t len, int flags, int *addr_len)
+		   size_t len, int flags)
 {
 	void *control = msg->msg_control;
 	size_t room = msg->msg_controllen, used, last;
@@ -69,7 +69,7 @@ static int rx_base(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 
 	flags = (flags & ~MSG_WAITALL) | MSG_DONTWAIT;
 	pagefault_disable();
-	ret = conn->base_prot->recvmsg(sk, msg, len, flags, addr_len);
+	ret = xway_base_recvmsg(conn->base_prot, sk, msg, len, flags);
 	pagefault_enable();
 	/* Checked afterwards, because the option may be set during the call. */
 	if (rx_inq_wanted(sk, msg)) {
@@ -154,8 +154,7 @@ static bool rx_at_urgent(const struct sock *sk)
  * number up to which it may be read.
  */
 static int rx_peek_tcp(struct xway_conn *conn, struct sock *sk,
-		       struct msghdr *msg, size_t len, int flags,
-		       int *addr_len, u32 end)
+		       struct msghdr *msg, size_t len, int flags, u32 end)
 {
 	const struct xway_rx *rx = &conn->rx;
 	int ret;
@@ -165,7 +164,7 @@ static int rx_peek_tcp(struct xway_conn *conn, struct sock *sk,
 	end -= READ_ONCE(tcp_sk(sk)->copied_seq);
 	if ((s32)end <= 0 || rx_at_urgent(sk))
 		return 0;
-	ret = rx_base(conn, sk, msg, min_t(size_t, len, end), flags, addr_len);
+	ret = rx_base(conn, sk, msg, min_t(size_t, len, end), flags);
 	xway_keep_error(sk, ret);
 	return max(ret, 0);
 }
@@ -178,7 +177,7 @@ static int rx_peek_tcp(struct xway_conn *conn, struct sock *sk,
  * -XWAY_AGAIN_FAULT; or the socket's error.
  */
 static int rx_once(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
-		   size_t len, int copied, int flags, int *addr_len)
+		   size_t len, int copied, int flags)
 {
 	struct xway_rx *rx = &conn->rx;
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -219,7 +218,7 @@ again:
 		if (ret > 0 && on && rx->seen != rx->gen &&
 		    ret < len && ret == xway_rx_avail(conn))
 			ret += rx_peek_tcp(conn, sk, msg, len - ret, flags,
-					   addr_len, have);
+					   have);
 		if (ret)
 			return ret;
 		if (xway_rx_advance(conn, sk))
@@ -248,8 +247,7 @@ again:
 	if (copied && rx_at_urgent(sk))
 		return 0;
 	if ((s32)have > 0) {
-		ret = rx_base(conn, sk, msg, min_t(size_t, len, have), flags,
-			      addr_len);
+		ret = rx_base(conn, sk, msg, min_t(size_t, len, have), flags);
 		if (ret > 0 && !(flags & MSG_PEEK))
 			rx->tcp_bytes += ret;
 		else if (ret > 0 && ret == have && on)
@@ -429,7 +427,7 @@ static void rx_finish(struct xway_conn *conn, struct sock *sk)
  *	fresh one if the connection parks during the call.
  */
 static int do_recvmsg(struct xway_conn **held, struct sock *sk,
-		      struct msghdr *msg, size_t len, int flags, int *addr_len)
+		      struct msghdr *msg, size_t len, int flags)
 {
 	struct xway_conn *conn = *held;
 	long timeo = sock_rcvtimeo(sk, flags & MSG_DONTWAIT);
@@ -469,8 +467,8 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 			 */
 			if (copied && !(flags & MSG_WAITALL))
 				flags |= MSG_DONTWAIT;
-			ret = conn->base_prot->recvmsg(sk, msg, len - copied,
-						       flags, addr_len);
+			ret = xway_base_recvmsg(conn->base_prot, sk, msg,
+						len - copied, flags);
 			if (copied) {
 				xway_keep_error(sk, ret);
 				ret = copied + max(ret, 0);
@@ -480,7 +478,7 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 			return ret;
 		}
 		ret = rx_once(conn, sk, msg, min(most, len - copied), copied,
-			      flags, addr_len);
+			      flags);
 		most = SIZE_MAX;
 		prod = conn->rx.prod;
 		if (ret >= 0 || ret == -EAGAIN)
@@ -568,13 +566,11 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
  * @msg: where to
  * @len: at most so many bytes
  * @flags: MSG_*
- * @addr_len: for TCP's own recvmsg
  *
  * Context: process, may sleep; the socket is not locked.
  * Return: bytes; 0 at the end of the stream; or a negative errno.
  */
-int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags,
-		 int *addr_len)
+int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags)
 {
 	struct xway_conn *conn = xway_attached(sk);
 	int ret;
@@ -583,17 +579,17 @@ int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags,
 		if (!(flags & MSG_DONTWAIT) && xway_restart())
 			return -ERESTARTSYS;
 		xway_stray_enter();
-		ret = xway_base_of(sk)->recvmsg(sk, msg, len, flags, addr_len);
+		ret = xway_base_recvmsg(xway_base_of(sk), sk, msg, len, flags);
 		xway_stray_leave();
 		return ret;
 	}
 	if (unlikely((flags & (MSG_ERRQUEUE | MSG_OOB)) ||
 		     tcp_sk(sk)->repair)) {
-		ret = conn->base_prot->recvmsg(sk, msg, len, flags, addr_len);
+		ret = xway_base_recvmsg(conn->base_prot, sk, msg, len, flags);
 	} else {
 		if (sock_flag(sk, SOCK_RCVTSTAMP) || READ_ONCE(sk->sk_tsflags))
 			xway_conn_fallback(conn, XWAY_R_TIMESTAMP);
-		ret = do_recvmsg(&conn, sk, msg, len, flags, addr_len);
+		ret = do_recvmsg(&conn, sk, msg, len, flags);
 		xway_conn_want(conn);
 	}
 	xway_conn_put(conn);
