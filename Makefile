@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-#   make              build the module for the rig's kernels, xwayd and xway
+#   make              build the modules for the rig's kernels, xwayd and xway
 #   make demo         boot a real Xen and compare the ways between two guests
 #   make bench        everything that is measured, by both clocks, and which goals it reaches;
 #                     bench-quick: less of it

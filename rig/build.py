@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from rig import compiler, debugkernel, packages
+from rig import buildroot, compiler, debugkernel, packages
 from rig.client import CommandFailed
 from rig.errors import EmulatorFault, RigError
 from rig.guest import Guest
@@ -35,29 +35,32 @@ def headers(kernel: str) -> Path:
     """
     if kernel == DEBUG:
         return debugkernel.tree(debugkernel.XEN)
-    wanted = [
-        name
-        for name in packages.depends(packages.HEADER_PACKAGES[kernel])
-        if name.startswith("linux-headers-")
-    ]
-    if not wanted:
-        raise RigError(f"{packages.HEADER_PACKAGES[kernel]} names no headers")
-    top = wanted[0]
+    of = packages.KERNELS[kernel].of
+    parts = packages.kernel_headers(kernel)
+    top = parts[0]
     release = top.removeprefix("linux-headers-")
-    parts = [top] + [
-        name for name in packages.depends(top) if name.startswith(("linux-headers-", "linux-kbuild-"))
-    ]
-    folder = cache() / f"headers-{release}_{packages.version(top)}"
+    folder = cache() / f"headers-{release}_{packages.version(top, of)}"
     final = folder / "usr/src" / top
     with making(folder) as work:
         if work:
             with Step(f"unpacking the headers of {release}"):
                 for name in parts:
-                    packages.unpack(name, work)
+                    packages.unpack(name, work, of)
                 makefile = work / "usr/src" / top / "Makefile"
                 text = makefile.read_text().replace("/usr/src/", f"{folder}/usr/src/")
                 makefile.write_text(text)
     return final
+
+
+def make(kernel: str, *places: Path) -> list[str]:
+    """Return the words that start make for modules of a kernel, with the compiler that its headers need.
+
+    places: folders, besides the tree and the cache, that it reads or writes.
+    """
+    words = ["make", "-C", os.fspath(headers(kernel))]
+    if kernel != DEBUG and packages.KERNELS[kernel].of != packages.OURS:
+        return [*buildroot.command(*places), *words]
+    return [*words, f"CC={compiler.GCC}"]
 
 
 def _mirror(source: Path, target: Path) -> None:
@@ -85,7 +88,8 @@ def module(kernel: str, release: str, *, selftest: bool = False) -> list[Path]:
 
     With `selftest` the module tests itself as it is loaded, and is in build/kernel/RELEASE-selftest. The
     sources are copied there first, so that the tree stays clean and releases do not mix; include/ lies
-    beside kernel/ as in the tree. kbuild starts at the first Kbuild or Makefile from kernel/ down.
+    beside kernel/ as in the tree. kbuild starts at the first Kbuild or Makefile from kernel/ down. A warning
+    is an error.
     """
     source = TREE / "kernel"
     starts = [path.parent for name in ("Kbuild", "Makefile") for path in source.rglob(name)]
@@ -99,8 +103,8 @@ def module(kernel: str, release: str, *, selftest: bool = False) -> list[Path]:
     with Step(f"building the module for {release}"):
         jobs = f"-j{os.cpu_count() or 1}"
         place = folder / "kernel" / start.relative_to(source)
-        words = [f"CC={compiler.GCC}", f"XWAY_SELFTEST={int(selftest)}", "modules"]
-        run(["make", jobs, "-C", headers(kernel), f"M={place}", *words])
+        words = ["W=1e", f"XWAY_SELFTEST={int(selftest)}", "modules"]
+        run([*make(kernel), jobs, f"M={place}", *words])
     built = []
     # Not what an earlier build of other sources has left.
     order = (place / "modules.order").read_text().split()

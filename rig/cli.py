@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     add("check-logs", "look for trouble in every domain's kernel log")
     down = add("down", "end the rig")
     down.add_argument("--all", action="store_true", help="all rigs of this tree")
-    add("build", "build images, the module for both kernels, and the tools")
+    add("build", "build images, the modules for all kernels, and the tools")
     return parser
 
 

@@ -23,7 +23,7 @@ MULTIARCH = "usr/lib/x86_64-linux-gnu"
 
 def folder() -> Path:
     """Return where programs for the domains are built: in build/, apart from the host's if those differ."""
-    return BUILD if packages.host_is_ours() else BUILD / packages.RELEASE
+    return BUILD if packages.host_is_ours() else BUILD / packages.OURS.name
 
 
 @functools.cache
@@ -34,7 +34,7 @@ def _libraries() -> Path:
     folder = cache() / f"libraries-{hashlib.sha256(versions.encode()).hexdigest()[:16]}"
     with making(folder) as work:
         if work:
-            with Step(f"unpacking the libraries of {packages.RELEASE}"):
+            with Step(f"unpacking the libraries of {packages.OURS.name}"):
                 for name in names:
                     packages.unpack(name, work)
                 _keep_inside(work)

@@ -16,7 +16,7 @@ from rig.host import run
 from rig.paths import GUESTFS, cache, making
 from rig.progress import Step
 
-KERNELS = ("6.12", "6.1")  # Debian's
+KERNELS = tuple(packages.KERNELS)  # Debian's
 DEBUG = "debug"  # ours: see debugkernel
 
 # Modules that the start-up archive loads, by role.
@@ -88,24 +88,19 @@ def _hash(*parts: object) -> str:
     return digest.hexdigest()[:16]
 
 
-def _base_folder(images: dict[str, str], programs: str) -> Path:
+def _base_folder(programs: str) -> Path:
     """Return the folder of the cache for the packages that the host's sources offer."""
     names = packages.PROGRAMS[programs]
-    packages.look_up([*names, packages.XEN_PACKAGE, *images.values()])
+    packages.look_up([*names, packages.XEN_PACKAGE])
     versions = {name: packages.version(name) for name in names}
     key = _hash(
         versions,
-        {name: packages.version(name) for name in images.values()},
+        [packages.kernel_packages(kernel) for kernel in KERNELS],
         packages.version(packages.XEN_PACKAGE),
         Path(kernels.__file__).read_bytes(),
         Path(rootfs.__file__).read_bytes(),
     )
     return cache() / f"base-{key}"
-
-
-def _images() -> dict[str, str]:
-    packages.look_up(packages.KERNEL_PACKAGES.values())
-    return {kernel: packages.kernel_image_package(kernel) for kernel in KERNELS}
 
 
 def base(programs: str = "base", kernel: str = KERNELS[0]) -> Base:
@@ -114,12 +109,10 @@ def base(programs: str = "base", kernel: str = KERNELS[0]) -> Base:
     programs: which of packages.PROGRAMS the root has. kernel: the guests'; Debian's are there always.
     """
     debug = debugkernel.tree(debugkernel.XEN) if kernel == DEBUG else None
-    images = _images()
-    folder = _base_folder(images, programs)
+    folder = _base_folder(programs)
     if not folder.exists():
-        packages.refresh()
-        images = _images()
-        folder = _base_folder(images, programs)
+        packages.refresh(packages.NEWER)
+        folder = _base_folder(programs)
     releases = {kernel: packages.kernel_release(kernel) for kernel in KERNELS}
     with making(folder) as work:
         if work:
@@ -130,10 +123,10 @@ def base(programs: str = "base", kernel: str = KERNELS[0]) -> Base:
                 shutil.rmtree(work / "xen")
                 for kernel in KERNELS:
                     tree = work / f"kernel-{kernel}"
-                    packages.unpack(images[kernel], tree)
-                    kernels.elf_of_bzimage(
-                        next((tree / "boot").glob("vmlinuz-*")), work / f"vmlinux-{kernel}"
-                    )
+                    for name in packages.kernel_packages(kernel):
+                        packages.unpack(name, tree, packages.KERNELS[kernel].of)
+                    bzimage = kernels.arrange(tree, releases[kernel])
+                    kernels.elf_of_bzimage(bzimage, work / f"vmlinux-{kernel}")
                     kernels.prune_modules(tree, work / "modules" / kernel, releases[kernel])
                     shutil.rmtree(tree)
             modules = [work / "modules" / kernel for kernel in KERNELS]

@@ -60,6 +60,17 @@ MODULE_FOLDERS = (
 )
 
 
+def arrange(tree: Path, release: str) -> Path:
+    """Have the modules of a kernel that was unpacked into `tree` in lib/modules; return its bzImage.
+
+    Debian 12's packages have them there. Later ones have both in usr/lib/modules.
+    """
+    if (tree / "lib").exists():
+        return tree / "boot" / f"vmlinuz-{release}"
+    (tree / "lib").symlink_to("usr/lib")
+    return tree / "lib/modules" / release / "vmlinuz"
+
+
 def elf_of_bzimage(bzimage: Path, target: Path) -> None:
     """Write the uncompressed kernel inside `bzimage` to `target`.
 

@@ -35,9 +35,9 @@ BOOT_SECONDS = 180.0  # much, for a host that does other things too
 class Config:
     """What to bring up.
 
-    guests: how many, g1 and so on. type: "pv" or "pvh". kernel: the guests', "6.12", "6.1", or "debug"
-    for ours of debugkernel; domain 0 has 6.12. vcpus and memory (MiB): of each guest. plain: one VM
-    named g1, no Xen. clock: "wall", or "instructions": one guest instruction is one nanosecond.
+    guests: how many, g1 and so on. type: "pv" or "pvh". kernel: the guests', one of packages.KERNELS, or
+    "debug" for ours of debugkernel; domain 0 has 6.12. vcpus and memory (MiB): of each guest. plain: one
+    VM named g1, no Xen. clock: "wall", or "instructions": one guest instruction is one nanosecond.
     xenstored: "c" or "o". xway: load the tree's module and start its daemon. policy: what is in
     xwayd.conf. programs: which of packages.PROGRAMS are installed. plugin: of the emulator, with its
     arguments. spare: have memory for one guest more, for tests that migrate one to the same host.

@@ -1,7 +1,8 @@
 """Packages of Debian 12, whatever the host is: versions that are offered, downloading and unpacking them.
 
-All that goes into the rig comes from them. A host that is Debian 12 itself has its own package lists; on
-others the rig has some in the cache, from the mirror of the host's Debian.
+All that goes into the rig comes from them, but for the newest kernel, which is a backport for Debian 13. A
+host that is Debian 12 itself has its own package lists; of Debian 13, and on other hosts, the rig has some in
+the cache, from the mirror of the host's Debian.
 """
 
 import contextlib
@@ -13,6 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from rig.errors import RigError
@@ -42,10 +44,35 @@ COMPAT_PACKAGES = (
 # Sets of programs as named on the command line.
 PROGRAMS = {"base": GUEST_PACKAGES, "compat": [*GUEST_PACKAGES, *COMPAT_PACKAGES]}
 
-# Kernel as named on the command line -> package that depends on its newest release.
-KERNEL_PACKAGES = {"6.12": "linux-image-6.12-amd64", "6.1": "linux-image-amd64"}
-HEADER_PACKAGES = {"6.12": "linux-headers-6.12-amd64", "6.1": "linux-headers-amd64"}
-RELEASE = "bookworm"
+
+@dataclass(frozen=True)
+class Release:
+    """A release of Debian. backports: its backports are offered, too, and before its own packages."""
+
+    name: str
+    backports: bool = False
+
+
+# What runs in the rig, and what has the newest kernel
+OURS = Release("bookworm")
+NEWER = Release("trixie", backports=True)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of Debian's: the packages that depend on its newest image and headers, and their release."""
+
+    image: str
+    headers: str
+    of: Release = OURS
+
+
+# As named on the command line
+KERNELS = {
+    "6.12": Kernel("linux-image-6.12-amd64", "linux-headers-6.12-amd64"),
+    "6.1": Kernel("linux-image-amd64", "linux-headers-amd64"),
+    "newest": Kernel("linux-image-amd64", "linux-headers-amd64", NEWER),
+}
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # Where Debian's security updates are, for a host that does not say.
 SECURITY = "http://security.debian.org/debian-security"
@@ -54,14 +81,14 @@ XEN_PACKAGE = "xen-hypervisor-4.17-amd64"
 KERNEL_SOURCE = "linux-source-6.12"
 
 
-_known: dict[str, dict[str, str]] = {}
+_known: dict[tuple[Release, str], dict[str, str]] = {}
 
 
 @functools.cache
 def host_is_ours() -> bool:
     """Tell whether the host is of the release that the rig's packages are of."""
     with contextlib.suppress(OSError):
-        return platform.freedesktop_os_release().get("VERSION_CODENAME") == RELEASE
+        return platform.freedesktop_os_release().get("VERSION_CODENAME") == OURS.name
     return False
 
 
@@ -76,10 +103,10 @@ def _host_targets() -> list[tuple[str, str, str]]:
     return list(dict.fromkeys(found))
 
 
-def sources() -> str:
-    """Return the sources of the rig's packages, in the form of sources.list.
+def sources(of: Release = OURS) -> str:
+    """Return the sources of a release's packages, in the form of sources.list.
 
-    On a host of the same release they are its own, else those of that release on the host's mirrors.
+    On a host of the rig's release they are its own for that, else those of the release on the host's mirrors.
     """
     targets = _host_targets()
     if not targets and os.geteuid() == 0:
@@ -88,19 +115,20 @@ def sources() -> str:
         targets = _host_targets()
     if not targets:
         raise RigError("this host has no package source of Debian (/etc/apt/sources.list; apt-get update)")
-    if not host_is_ours():
+    if of != OURS or not host_is_ours():
         kinds = {release.endswith("-security"): uri for uri, release, _ in reversed(targets)}
         if False not in kinds:
             raise RigError("this host has no package source of Debian but for security updates")
-        targets = [(kinds[False], RELEASE + part, "main") for part in ("", "-updates")]
-        targets.append((kinds.get(True, SECURITY), f"{RELEASE}-security", "main"))
+        parts = ["", "-updates", "-backports"] if of.backports else ["", "-updates"]
+        targets = [(kinds[False], of.name + part, "main") for part in parts]
+        targets.append((kinds.get(True, SECURITY), f"{of.name}-security", "main"))
     return "".join(f"deb [signed-by={KEYRING}] {' '.join(target)}\n" for target in targets)
 
 
-def _apt_options(folder: Path, text: str) -> list[str]:
+def _apt_options(folder: Path, text: str, preferred: str = "") -> list[str]:
     """Return options of apt's that have it read the sources `text` alone and keep its lists in `folder`.
 
-    What the host has installed, or prefers, does not matter then.
+    What the host has installed, or prefers, does not matter then: packages of the source `preferred` do.
     """
     (folder / "lists/partial").mkdir(parents=True, exist_ok=True)
     files = {"sources.list": text, "status": ""}
@@ -118,47 +146,58 @@ def _apt_options(folder: Path, text: str) -> list[str]:
         "Dir::State::Status": folder / "status",
         "Dir::Cache": folder,
         "Acquire::Languages": "none",
-        "APT::Default-Release": "",
+        "APT::Default-Release": preferred,
         "APT::Sandbox::User": "root",
     }
     return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
 
 
+def _lists(of: Release) -> Path:
+    """Return the folder of a release's package lists: the host's own, or one in the cache."""
+    if of != OURS:
+        return cache_dir() / f"apt-{of.name}/lists"
+    return HOST_LISTS if host_is_ours() else cache_dir() / "apt/lists"
+
+
 @functools.cache
-def _options() -> list[str]:
-    """Return the options with which apt knows the rig's packages: none, if the host's own lists have them."""
-    return [] if host_is_ours() else _apt_options(cache_dir() / "apt", sources())
+def _options(of: Release) -> list[str]:
+    """Return the options with which apt knows a release's packages: none, if the host's lists have them."""
+    lists = _lists(of)
+    preferred = f"{of.name}-backports" if of.backports else ""
+    return [] if lists == HOST_LISTS else _apt_options(lists.parent, sources(of), preferred)
 
 
-def _update(older_than: float = 0.0) -> bool:
+def _update(of: Release, older_than: float = 0.0) -> bool:
     """Read the package lists anew if the last time was more than `older_than` seconds ago; return whether.
 
     The host's lists are root's; as another user nothing is done about them.
     """
-    if host_is_ours() and os.geteuid() != 0:
+    lists = _lists(of)
+    if lists == HOST_LISTS and os.geteuid() != 0:
         return False
-    options = _options()
+    options = _options(of)
     # apt-get update touches this, even where it finds no list changed.
-    updated = (cache_dir() / "apt/lists" if options else HOST_LISTS) / "partial"
+    updated = lists / "partial"
     with apt_alone():
         # Looked at under the lock: who waited for it finds them new.
-        if updated.exists() and time.time() - updated.stat().st_mtime < older_than:
+        known = updated.exists() and any(lists.glob("*_Packages*"))
+        if known and time.time() - updated.stat().st_mtime < older_than:
             return False
-        with Step("reading the package lists anew"):
+        with Step(f"reading the package lists of {of.name} anew"):
             run(["apt-get", *options, "update"])
     return True
 
 
-def look_up(names: Iterable[str]) -> None:
+def look_up(names: Iterable[str], of: Release = OURS) -> None:
     """Read the records of the packages `names`, of the versions that apt would install, in one go."""
-    wanted = [name for name in names if name not in _known]
+    wanted = [name for name in names if (of, name) not in _known]
     for update in (False, True):
         if update and wanted:
-            _update()
+            _update(of)
         if not wanted:
             return
         done = subprocess.run(
-            ["apt-cache", *_options(), "show", "--no-all-versions", *wanted],
+            ["apt-cache", *_options(of), "show", "--no-all-versions", *wanted],
             capture_output=True,
             text=True,
             check=False,
@@ -166,34 +205,36 @@ def look_up(names: Iterable[str]) -> None:
         for text in done.stdout.split("\n\n"):
             fields = dict(re.findall(r"^([A-Za-z0-9-]+): (.*)$", text, re.MULTILINE))
             if "Package" in fields:
-                _known.setdefault(fields["Package"], fields)
-        wanted = [name for name in wanted if name not in _known]
+                _known.setdefault((of, fields["Package"]), fields)
+        wanted = [name for name in wanted if (of, name) not in _known]
     if wanted:
-        raise RigError(f"not in the package lists of {RELEASE} (apt-get update?): {' '.join(wanted)}")
+        raise RigError(f"not in the package lists of {of.name} (apt-get update?): {' '.join(wanted)}")
 
 
-def refresh(older_than: float = 3600.0) -> None:
-    """Read the package lists anew if the last time was more than `older_than` seconds ago.
+def refresh(*releases: Release, older_than: float = 3600.0) -> None:
+    """Read package lists anew if the last time was more than `older_than` seconds ago.
 
-    What is in an old list may be gone from where it is downloaded.
+    Those of the rig's release, and of `releases`. What is in an old list may be gone from where it is
+    downloaded.
     """
-    if _update(older_than):
-        _known.clear()
+    for release in (OURS, *releases):
+        if _update(release, older_than):
+            _known.clear()
 
 
-def _record(package: str) -> dict[str, str]:
-    look_up([package])
-    return _known[package]
+def _record(package: str, of: Release) -> dict[str, str]:
+    look_up([package], of)
+    return _known[of, package]
 
 
-def version(package: str) -> str:
+def version(package: str, of: Release = OURS) -> str:
     """Return the version of `package` that is offered."""
-    return _record(package)["Version"]
+    return _record(package, of)["Version"]
 
 
-def depends(package: str) -> list[str]:
+def depends(package: str, of: Release = OURS) -> list[str]:
     """Return the names of the packages that `package` depends on, first alternatives only."""
-    field = _record(package).get("Depends", "")
+    field = _record(package, of).get("Depends", "")
     return [re.split(r"[ |(:]", part.strip(), maxsplit=1)[0] for part in field.split(",") if part]
 
 
@@ -209,28 +250,49 @@ def closure(names: Iterable[str]) -> list[str]:
     return sorted(found)
 
 
-def kernel_image_package(kernel: str) -> str:
-    """Return the package with the newest release of kernel "6.12" or "6.1"."""
-    for name in depends(KERNEL_PACKAGES[kernel]):
-        if name.startswith("linux-image-"):
+def _newest(package: str, of: Release, prefix: str) -> str:
+    """Return the package that `package`, which always depends on the newest, depends on."""
+    for name in depends(package, of):
+        if name.startswith(prefix):
             return name
-    raise RigError(f"{KERNEL_PACKAGES[kernel]} names no kernel image")
+    raise RigError(f"{package} of {of.name} depends on no {prefix}*")
 
 
 def kernel_release(kernel: str) -> str:
-    """Return the release, as `uname -r` prints it, of kernel "6.12" or "6.1"."""
-    return kernel_image_package(kernel).removeprefix("linux-image-")
+    """Return the newest release, as `uname -r` prints it, of one of KERNELS."""
+    wanted = KERNELS[kernel]
+    return _newest(wanted.image, wanted.of, "linux-image-").removeprefix("linux-image-")
 
 
-def download(package: str) -> Path:
+def kernel_packages(kernel: str) -> dict[str, str]:
+    """Return the packages with the newest release of one of KERNELS, and their versions.
+
+    Debian 12 has all of it in one package; later ones have several, on which that depends.
+    """
+    release, of = kernel_release(kernel), KERNELS[kernel].of
+    image = f"linux-image-{release}"
+    names = [image, *(name for name in depends(image, of) if name.endswith(f"-{release}"))]
+    look_up(names, of)
+    return {name: version(name, of) for name in names}
+
+
+def kernel_headers(kernel: str) -> list[str]:
+    """Return the packages with the headers of one of KERNELS, the one with its Makefile first."""
+    wanted = KERNELS[kernel]
+    top = _newest(wanted.headers, wanted.of, "linux-headers-")
+    parts = ("linux-headers-", "linux-kbuild-")
+    return [top, *(name for name in depends(top, wanted.of) if name.startswith(parts))]
+
+
+def download(package: str, of: Release = OURS) -> Path:
     """Return the .deb of `package` in the cache, downloading it if it is not there."""
     folder = cache_dir() / "debs"
     folder.mkdir(exist_ok=True)
-    name = f"{package}_{version(package).replace(':', '%3a')}_*.deb"
+    name = f"{package}_{version(package, of).replace(':', '%3a')}_*.deb"
     found = list(folder.glob(name))
     if not found:
-        options = [*_options(), "-o", "APT::Sandbox::User=root"]
-        run(["apt-get", "download", "-q", *options, f"{package}={version(package)}"], cwd=folder)
+        options = [*_options(of), "-o", "APT::Sandbox::User=root"]
+        run(["apt-get", "download", "-q", *options, f"{package}={version(package, of)}"], cwd=folder)
         found = list(folder.glob(name))
     if not found:
         raise RigError(f"apt-get download {package} left no file {name}")
@@ -242,7 +304,7 @@ def download_source(package: str) -> Path:
 
     It is of the newest version that can be had: mirrors do not always keep the sources of security updates.
     """
-    source = _record(package).get("Source", package).split()[0]
+    source = _record(package, OURS).get("Source", package).split()[0]
     folder = cache_dir() / "sources"
     folder.mkdir(exist_ok=True)
     name = f"{source}_*.orig.tar.*[!c]"
@@ -261,10 +323,10 @@ def download_source(package: str) -> Path:
     raise RigError(f"apt-get source {source}: no archive can be had")
 
 
-def unpack(package: str, folder: Path) -> None:
+def unpack(package: str, folder: Path, of: Release = OURS) -> None:
     """Unpack `package`, without running its scripts, into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    run(["dpkg-deb", "-x", download(package), folder])
+    run(["dpkg-deb", "-x", download(package, of), folder])
 
 
 def unpacked(package: str, *needed: str) -> Path:

@@ -1,4 +1,4 @@
-"""Makes the root image from Debian's packages."""
+"""Makes roots from Debian's packages: the image that every domain has, and one for buildroot."""
 
 import os
 from collections.abc import Iterable
@@ -23,6 +23,29 @@ rm -rf "$1"/usr/share/doc/* "$1"/usr/share/man/* "$1"/var/cache/apt/* "$1"/var/l
 """
 
 
+def debootstrap(of: packages.Release, names: Iterable[str], tar: Path, *words: str) -> None:
+    """Make an archive of a root with the packages `names` of a release; words: more for mmdebstrap."""
+    checks = [line for line in run(["apt-config", "dump"]).splitlines() if line.startswith("Acquire::Check-")]
+    unwanted = ("man", "doc", "locale")
+    run(
+        [
+            "mmdebstrap",
+            "--mode=auto",
+            "--variant=essential",
+            "--format=tar",
+            f"--include={','.join(names)}",
+            *(f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in unwanted),
+            *(f"--aptopt={check}" for check in checks),
+            *words,
+            of.name,
+            tar,
+            "-",
+        ],
+        input_text=packages.sources(of),
+        env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"},
+    )
+
+
 def make(work: Path, names: Iterable[str], modules: list[Path]) -> None:
     """Make root.sqfs from the packages `names` and the modules under the roots `modules`."""
     tar = work / "root.tar"
@@ -31,30 +54,7 @@ def make(work: Path, names: Iterable[str], modules: list[Path]) -> None:
     hooks += ['--customize-hook=mkdir -p "$1/usr/lib/modules"']
     hooks += [f"--customize-hook=sync-in {root}/lib/modules /usr/lib/modules" for root in modules]
     with Step("making the guests' Debian image"):
-        run(
-            [
-                "mmdebstrap",
-                "--mode=auto",
-                "--variant=essential",
-                "--format=tar",
-                f"--include={','.join(names)}",
-                "--dpkgopt=path-exclude=/usr/share/man/*",
-                "--dpkgopt=path-exclude=/usr/share/doc/*",
-                "--dpkgopt=path-exclude=/usr/share/locale/*",
-                *[
-                    f"--aptopt={option}"
-                    for option in run(["apt-config", "dump"]).splitlines()
-                    if option.startswith("Acquire::Check-")
-                ],
-                *hooks,
-                f"--customize-hook={CUSTOMIZE}",
-                "bookworm",
-                tar,
-                "-",
-            ],
-            input_text=packages.sources(),
-            env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"},
-        )
+        debootstrap(packages.OURS, names, tar, *hooks, f"--customize-hook={CUSTOMIZE}")
     # Not compressed: an emulated CPU reads it faster, and the host has the room.
     plain = ["-noI", "-noD", "-noF", "-noX", "-no-xattrs", "-no-fragments", "-quiet", "-no-progress"]
     squash = f'mksquashfs - "$1" -tar {" ".join(plain)} < "$2"'
