@@ -8,8 +8,9 @@ from rig import build, packages
 from rig.machine import Machine
 
 
-@pytest.mark.rig(kernel="6.1")
+@pytest.mark.rig(kernel="newest")
 @pytest.mark.rig(kernel="6.12")
+@pytest.mark.rig(kernel="6.1")
 def test_modules_pass_their_own_tests(machine: Machine) -> None:
     kernel, guest = machine.config.kernel, machine.guest("g1")
     made = build.module(kernel, packages.kernel_release(kernel), selftest=True)

@@ -19,6 +19,7 @@ KINDS = [
     {"type": "pv", "kernel": "6.1", "vcpus": 2},
     {"type": "pvh", "kernel": "6.12"},
     {"type": "pvh", "kernel": "6.1"},  # the slowest
+    {"type": "pvh", "kernel": "newest"},
 ]
 
 
@@ -71,6 +72,14 @@ def test_event_loops(ends: Ends, passive: str, active: str, family: str) -> None
     with traffic.measured(ends) as moved:
         ends.stream(passive=passive, active=active, size=2 * MIB, conns=8, at_once=4, pause=2, settle=60000)
     assert moved.ring_share() > 0.9, moved.seen()
+
+
+@pytest.mark.rig(type="pv", kernel="newest")
+def test_newest_kernel(ends: Ends) -> None:
+    with traffic.measured(ends) as moved:
+        ends.stream(passive="poll", active="epoll", size=2 * MIB, conns=8, at_once=4, pause=2, settle=60000)
+    assert moved.ring_share() > 0.9, moved.seen()
+    ends.active.run("xway off --wait 10; modprobe -r xway; modprobe xway")
 
 
 @on(1, 3)
