@@ -34,8 +34,8 @@ mkdir -p "$place"
 cp -r "$3/." "$place"
 cd "$place"
 [[ $4 =~ $BUILD_EXCLUSIVE_KERNEL ]]
-export CC=$5 MAKEFLAGS=-j$(nproc)
-${MAKE[0]} CC="$CC"
+export MAKEFLAGS="-j$(nproc) CC=$5" kernelver=$4
+eval "${MAKE[0]}"
 for i in "${!BUILT_MODULE_NAME[@]}"; do
 	realpath "${BUILT_MODULE_LOCATION[$i]}/${BUILT_MODULE_NAME[$i]}.ko"
 done
