@@ -87,7 +87,7 @@ def test_not_built_for_a_new_kernel(host):
     host.put(f"{host.modules}/kernel/net/xway_other.ko")
     host.dkms("0.1.0", "0.10.0", "0.9.0")
     missing = f"  There is none for this kernel, {host.kernel}, but for 6.1.0-9-amd64."
-    build = f"  To build it, for Linux 6.1 to 6.12: dkms install xway/0.10.0 -k {host.kernel}"
+    build = f"  To build it: dkms install xway/0.10.0 -k {host.kernel}"
     lines, absent = host.told()
     assert lines[0] == missing and lines[-1] == build and len(lines) == 4
     assert f"linux-headers-{host.kernel} on Debian" in lines[1] and f"kernel-devel-{host.kernel}" in lines[2]

@@ -196,7 +196,7 @@ static void print_missing(const json_t *absent)
 			kernel, kernel);
 	if (!json_is_null(json_object_get(absent, "log")))
 		fprintf(stderr, "  The last build failed: %s\n", out_str(absent, "log"));
-	fprintf(stderr, "  To build it, for Linux 6.1 to 6.12: dkms install xway/%s -k %s\n",
+	fprintf(stderr, "  To build it: dkms install xway/%s -k %s\n",
 		out_str(absent, "dkms"), kernel);
 }
 
