@@ -196,8 +196,8 @@ static void print_missing(const json_t *absent)
 			kernel, kernel);
 	if (!json_is_null(json_object_get(absent, "log")))
 		fprintf(stderr, "  The last build failed: %s\n", out_str(absent, "log"));
-	fprintf(stderr, "  To build it: dkms install xway/%s -k %s\n",
-		out_str(absent, "dkms"), kernel);
+	fprintf(stderr, "  To build it: dkms install xway/%s -k %s\n", out_str(absent, "dkms"),
+		kernel);
 }
 
 void absent_print(const json_t *absent)
