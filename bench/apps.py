@@ -10,7 +10,6 @@ from pathlib import Path
 
 from bench.pair import NETFRONT, RING_SHARE, XWAY, Pair
 from bench.results import CPU, DOM0_CPU, P99, RATE, Load, Metric, Results
-from rig import packages
 from rig.errors import RigError
 from rig.guest import Guest
 
@@ -205,7 +204,9 @@ class Ftp(App):
 
     def start(self, server: Guest, client: Guest) -> None:
         """Start vsftpd."""
-        server.put(packages.unpacked("vsftpd") / "usr/sbin/vsftpd", f"{FOLDER}/vsftpd", mode=0o755)
+        server.put(
+            server.debian.archive.unpacked("vsftpd") / "usr/sbin/vsftpd", f"{FOLDER}/vsftpd", mode=0o755
+        )
         config = f"""listen=YES
 listen_port=2121
 anonymous_enable=YES

@@ -83,12 +83,11 @@ def run(arguments: argparse.Namespace) -> int:
         pair = Pair(rig)
         made = programs.build()
         pair.both(lambda guest: programs.install(guest, made))
-        release = pair.client.run("uname -r").stdout.strip()
         for way, commit in commits.items():
             products = (
-                build.products(arguments.kernel, release)
+                build.products(config.debian, arguments.kernel)
                 if commit == TREE
-                else revision.products(commit, arguments.kernel, release)
+                else revision.products(commit, config.debian, arguments.kernel)
             )
 
             def put(guest: Guest, way: str = way, products: build.Products = products) -> None:

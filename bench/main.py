@@ -16,7 +16,7 @@ from pathlib import Path
 from bench import apps, connections, micro, programs
 from bench.pair import NETFRONT, XWAY, Pair, each
 from bench.results import Results
-from rig import host, image, machine, qemu
+from rig import debian, host, machine, qemu
 from rig.errors import RigError
 from rig.paths import BUILD, TREE
 
@@ -153,7 +153,7 @@ def _measure_apps(
 
 def measure(pair: Pair, plan: micro.Plan, results: Results, arguments: argparse.Namespace) -> None:
     """Measure everything on a rig that is up; what is done stays in `results` if it breaks off."""
-    made = programs.build()
+    made = programs.build(pair.machine.config.debian)
     each(list(pair.machine.domains.values()), lambda domain: programs.install(domain, made))
     tests = micro.Micro(pair, plan, results)
     tests.warm_up()
@@ -208,7 +208,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Boot a real Xen with two guests and measure TCP between them without and with XWAY.",
     )
     parser.add_argument("--type", choices=("pv", "pvh"), default="pv", help="type of the guests")
-    parser.add_argument("--kernel", choices=image.KERNELS, default="6.12", help="the guests' kernel")
+    parser.add_argument("--kernel", choices=debian.KERNELS, default="6.12", help="the guests' kernel")
     parser.add_argument(
         "--clock",
         choices=("wall", "instructions"),

@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         rig.pin()
         guests = rig.guests
-        made = programs.build()
+        made = programs.build(config.debian)
         each(guests, lambda guest: programs.install(guest, made))
         each(guests, lambda guest: guest.start(["xbench", "serve", PORT]))
         _linked(guests)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from bench import apps, counts, micro, plugin, programs
 from bench.pair import NETFRONT, XWAY, Pair
 from bench.results import Results
-from rig import image, machine
+from rig import debian, machine
 from rig.errors import RigError
 from rig.paths import BUILD
 
@@ -117,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("-j", "--json", action="store_true", help="with --counts: show them as JSON")
     parser.add_argument("--type", choices=("pv", "pvh"), default="pv", help="type of the guests")
-    parser.add_argument("--kernel", choices=image.KERNELS, default="6.12", help="the guests' kernel")
+    parser.add_argument("--kernel", choices=debian.KERNELS, default="6.12", help="the guests' kernel")
     parser.add_argument("--top", type=int, default=40, metavar="N", help="functions shown, default 40")
     return parser
 
@@ -146,7 +146,7 @@ def run(arguments: argparse.Namespace) -> int:
     rig = machine.up(config, "profile", die_with_us=True)
     try:
         pair = Pair(rig)
-        made = programs.build()
+        made = programs.build(config.debian)
         pair.both(lambda guest: programs.install(guest, made))
         tests = micro.Micro(pair, micro.Plan((), 1, 100, 100, 20), Results({}, tuple(paths)))
         tests.warm_up()

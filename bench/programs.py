@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from rig import compiler
+from rig.debian import Debian
 from rig.guest import Guest
 from rig.host import run
 from rig.paths import TREE
@@ -12,16 +13,16 @@ LIBRARIES = {"xbench": [], "vchan": ["-lxenvchan"], "domcpu": ["-lxenctrl"]}
 FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra"]
 
 
-def build() -> list[Path]:
+def build(debian: Debian) -> list[Path]:
     """Compile the programs that are older than their sources, and return all."""
-    folder = compiler.folder() / "bench"
+    folder = compiler.folder(debian) / "bench"
     folder.mkdir(parents=True, exist_ok=True)
     shared = (SOURCES / "measure.h").stat().st_mtime
     made = []
     for name, libraries in LIBRARIES.items():
         source, program = SOURCES / f"{name}.c", folder / name
         if not program.exists() or program.stat().st_mtime <= max(shared, source.stat().st_mtime):
-            run([*compiler.command(), *FLAGS, "-o", program, source, *libraries])
+            run([*compiler.command(debian), *FLAGS, "-o", program, source, *libraries])
         made.append(program)
     return made
 

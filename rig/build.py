@@ -9,12 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from rig import buildroot, compiler, debugkernel, packages
+from rig import buildroot, compiler, debugkernel
 from rig.client import CommandFailed
+from rig.debian import Debian
 from rig.errors import EmulatorFault, RigError
 from rig.guest import Guest
-from rig.host import run
+from rig.host import need_packages, run
 from rig.image import DEBUG
+from rig.packages import BOOKWORM, host_codename
 from rig.paths import BUILD, TREE, cache, making
 from rig.progress import Step
 
@@ -28,39 +30,49 @@ class Products:
     programs: dict[str, Path]
 
 
-def headers(kernel: str) -> Path:
-    """Return KDIR, the folder to build modules against for a kernel.
+def headers(debian: Debian, kernel: str) -> Path:
+    """Return KDIR, the folder to build modules against for a kernel that is known by this name in `debian`.
 
     For Debian's, their headers, unpacked into the cache; the one absolute path in them is rewritten.
     """
     if kernel == DEBUG:
         return debugkernel.tree(debugkernel.XEN)
-    of = packages.KERNELS[kernel].of
-    parts = packages.kernel_headers(kernel)
+    archive, parts = debian.kernels[kernel].archive, debian.kernels[kernel].header_packages()
     top = parts[0]
     release = top.removeprefix("linux-headers-")
-    folder = cache() / f"headers-{release}_{packages.version(top, of)}"
+    folder = cache() / f"headers-{release}_{archive.version(top)}"
     final = folder / "usr/src" / top
     with making(folder) as work:
         if work:
             with Step(f"unpacking the headers of {release}"):
                 for name in parts:
-                    packages.unpack(name, work, of)
+                    archive.unpack(name, work)
                 makefile = work / "usr/src" / top / "Makefile"
                 text = makefile.read_text().replace("/usr/src/", f"{folder}/usr/src/")
                 makefile.write_text(text)
     return final
 
 
-def make(kernel: str, *places: Path) -> list[str]:
+def make(debian: Debian, kernel: str, *places: Path) -> list[str]:
     """Return the words that start make for modules of a kernel, with the compiler that its headers need.
 
     places: folders, besides the tree and the cache, that it reads or writes.
     """
-    words = ["make", "-C", os.fspath(headers(kernel))]
-    if kernel != DEBUG and packages.KERNELS[kernel].of != packages.OURS:
-        return [*buildroot.command(*places), *words]
-    return [*words, f"CC={compiler.GCC}"]
+    words = ["make", "-C", os.fspath(headers(debian, kernel))]
+    if kernel == DEBUG or debian.kernels[kernel].archive == BOOKWORM:
+        return [*words, f"CC={compiler.GCC}"]
+    archive, gcc = debian.kernels[kernel].archive, debian.kernels[kernel].compiler()
+    if archive.codename == host_codename():
+        need_packages([gcc])
+        return [*words, f"CC={gcc}"]
+    return [*buildroot.command(archive, gcc, *places), *words]
+
+
+def kernel_release(debian: Debian, kernel: str) -> str:
+    """Return the release, as `uname -r` prints it, of a kernel that is known by this name in `debian`."""
+    if kernel == DEBUG:
+        return debugkernel.release(debugkernel.tree(debugkernel.XEN))
+    return debian.kernels[kernel].release()
 
 
 def _mirror(source: Path, target: Path) -> None:
@@ -83,7 +95,7 @@ def _mirror(source: Path, target: Path) -> None:
     known.write_text("\n".join(sorted(now)))
 
 
-def module(kernel: str, release: str, *, selftest: bool = False) -> list[Path]:
+def module(debian: Debian, kernel: str, *, selftest: bool = False) -> list[Path]:
     """Build kernel/ for a kernel and return the .ko files, in build/kernel/RELEASE; none without sources.
 
     With `selftest` the module tests itself as it is loaded, and is in build/kernel/RELEASE-selftest. The
@@ -96,6 +108,7 @@ def module(kernel: str, release: str, *, selftest: bool = False) -> list[Path]:
     if not starts:
         return []
     start = min(starts, key=lambda path: (len(path.parts), path))
+    release = kernel_release(debian, kernel)
     folder = BUILD / "kernel" / (f"{release}-selftest" if selftest else release)
     _mirror(source, folder / "kernel")
     if (TREE / "include").is_dir():
@@ -104,7 +117,7 @@ def module(kernel: str, release: str, *, selftest: bool = False) -> list[Path]:
         jobs = f"-j{os.cpu_count() or 1}"
         place = folder / "kernel" / start.relative_to(source)
         words = ["W=1e", f"XWAY_SELFTEST={int(selftest)}", "modules"]
-        run([*make(kernel), jobs, f"M={place}", *words])
+        run([*make(debian, kernel), jobs, f"M={place}", *words])
     built = []
     # Not what an earlier build of other sources has left.
     order = (place / "modules.order").read_text().split()
@@ -116,19 +129,19 @@ def module(kernel: str, release: str, *, selftest: bool = False) -> list[Path]:
     return built
 
 
-def programs() -> dict[str, Path]:
+def programs(debian: Debian) -> dict[str, Path]:
     """Build tools/ and return its programs for the domains by name; none without sources."""
     if not (TREE / "tools" / "Makefile").exists():
         return {}
     with Step("building the tools"):
-        run(["make", f"-j{os.cpu_count() or 1}", "-C", TREE / "tools", *compiler.variables("tools")])
-    found = {name: compiler.folder() / "tools" / name for name in ("xwayd", "xway")}
+        run(["make", f"-j{os.cpu_count() or 1}", "-C", TREE / "tools", *compiler.variables(debian, "tools")])
+    found = {name: compiler.folder(debian) / "tools" / name for name in ("xwayd", "xway")}
     return {name: path for name, path in found.items() if path.is_file()}
 
 
-def products(kernel: str, release: str) -> Products:
+def products(debian: Debian, kernel: str) -> Products:
     """Build everything that the domains get."""
-    return Products(release, module(kernel, release), programs())
+    return Products(kernel_release(debian, kernel), module(debian, kernel), programs(debian))
 
 
 def install(domains: Mapping[str, Guest], made: Products, policy: str) -> None:

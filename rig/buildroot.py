@@ -1,6 +1,6 @@
-"""A root of Debian 13 with its compiler, in which modules for the newest kernel are built.
+"""A root of Debian 13 with its compiler, to build modules for kernels of later releases than Debian 12.
 
-Its headers bring programs that need a newer C library than Debian 12 has, and options of a newer compiler.
+Their headers bring programs that need a newer C library than Debian 12 has, and options of a newer compiler.
 """
 
 import functools
@@ -9,8 +9,9 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from rig import packages, rootfs
+from rig import rootfs
 from rig.host import run
+from rig.packages import Archive
 from rig.paths import TREE, cache, making
 from rig.progress import Step
 
@@ -27,34 +28,33 @@ exec /usr/sbin/chroot "$root" "$@"
 
 
 @functools.cache
-def _root(compiler: str) -> Path:
+def _root(archive: Archive, compiler: str) -> Path:
     """Return the root, made if the cache has none with this compiler, of whatever version."""
     names = [compiler, *PACKAGES]
-    key = hashlib.sha256(f"{packages.NEWER.name} {names}".encode()).hexdigest()[:12]
-    folder = cache() / f"buildroot-{key}"
+    key = hashlib.sha256(repr(names).encode()).hexdigest()[:12]
+    folder = cache() / f"buildroot-{archive.codename}-{key}"
     with making(folder) as work:
         if work:
-            packages.refresh(packages.NEWER)
-            with Step(f"making a root of {packages.NEWER.name} with {compiler}"):
-                _make(work, names)
+            archive.refresh()
+            with Step(f"making a root of {archive.codename} with {compiler}"):
+                _make(work, archive, names)
     return folder
 
 
-def _make(work: Path, names: Iterable[str]) -> None:
+def _make(work: Path, archive: Archive, names: Iterable[str]) -> None:
     """Fill `work`. It belongs to who we are, also if that is not root."""
     tar = work / "root.tar"
-    rootfs.debootstrap(packages.NEWER, names, tar)
+    rootfs.debootstrap(archive, names, tar)
     run(["tar", "-C", work, "--no-same-owner", "--exclude=./dev/*", "-xf", tar])
     tar.unlink()
 
 
-def command(*places: Path) -> list[str]:
-    """Return the words that run a command in the root, which sees the tree, the cache and `places`.
+def command(archive: Archive, compiler: str, *places: Path) -> list[str]:
+    """Return the words that run a command in a root with a compiler.
 
-    As another user than root that needs user namespaces.
+    It sees the tree, the cache and `places`. As another user than root that needs user namespaces.
     """
-    names = packages.depends(packages.kernel_headers("newest")[0], packages.NEWER)
-    compiler = next(name for name in names if name.startswith("gcc-"))
     own = [] if os.geteuid() == 0 else ["--map-root-user"]
     folders = [Path("/dev"), Path("/proc"), TREE, cache(), *places]
-    return ["unshare", "--mount", *own, "sh", "-c", ENTER, "sh", *map(str, [_root(compiler), *folders]), "--"]
+    root = _root(archive, compiler)
+    return ["unshare", "--mount", *own, "sh", "-c", ENTER, "sh", *map(str, [root, *folders]), "--"]

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from rig import build, client, host, image, machine, packages
+from rig import build, client, debian, host, image, machine
 from rig.errors import RigError
 from rig.guest import shown
 
@@ -25,10 +25,16 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     up = add("up", "bring up Xen with guests, or one plain VM")
+    up.add_argument(
+        "--host",
+        choices=tuple(debian.DEBIANS),
+        default=debian.DEFAULT,
+        help="which Debian is in all domains: 12 with Xen 4.17, 13 with Xen 4.20",
+    )
     up.add_argument("--guests", type=int, default=2, help="number of guests: g1, g2, ...")
     up.add_argument("--type", choices=("pv", "pvh"), default="pv", help="type of the guests")
     up.add_argument(
-        "--kernel", choices=(*image.KERNELS, image.DEBUG), default="6.12", help="the guests' kernel"
+        "--kernel", choices=(*debian.KERNELS, image.DEBUG), default="6.12", help="the guests' kernel"
     )
     up.add_argument("--vcpus", type=int, default=0, help="of each guest (1; plain: 2)")
     up.add_argument("--memory", type=int, default=512, help="of each guest, MiB")
@@ -42,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--xenstored", choices=("c", "o"), default="c", help="which XenStore daemon")
     up.add_argument("--policy", default="allow all", help="content of xwayd.conf")
     up.add_argument(
-        "--programs", choices=tuple(packages.PROGRAMS), default="base", help="what the image has installed"
+        "--programs", choices=debian.PROGRAMS, default="base", help="what the image has installed"
     )
     up.add_argument("--arguments", default="", help="more for the command line of the guests' kernel")
     up.add_argument("--no-xway", action="store_true", help="leave the tree's module and daemon out")
@@ -77,6 +83,7 @@ def _split(place: str) -> tuple[str, str]:
 
 def _up(options: argparse.Namespace) -> int:
     config = machine.Config(
+        host=options.host,
         guests=options.guests,
         type=options.type,
         kernel=options.kernel,
@@ -139,7 +146,7 @@ def _status() -> int:
             continue
         config = rig.config
         kind = "plain" if config.plain else config.type
-        what = f"up, {kind}, Linux {config.kernel}, clock {config.clock}, {rig.accel}"
+        what = f"up, Debian {config.host}, {kind}, Linux {config.kernel}, clock {config.clock}, {rig.accel}"
         print(f"{name}: {what}, limits x {rig.slow:.1f}")
         for domain in rig.domains.values():
             try:
@@ -153,13 +160,13 @@ def _status() -> int:
 
 def _build() -> int:
     host.need_packages()
-    made = image.base()
-    image.start(made, machine.hosts())
-    for kernel in image.KERNELS:
-        for path in build.module(kernel, made.releases[kernel]):
+    for one in debian.DEBIANS.values():
+        image.start(image.base(one), machine.hosts())
+        for kernel in debian.KERNELS:
+            for path in build.module(one, kernel):
+                print(path)
+        for path in build.programs(one).values():
             print(path)
-    for path in build.programs().values():
-        print(path)
     return 0
 
 

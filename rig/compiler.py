@@ -10,7 +10,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from rig import packages
+from rig.debian import Debian
 from rig.host import need_packages
 from rig.paths import BUILD, cache, making
 from rig.progress import Step
@@ -21,22 +21,26 @@ LIBRARIES = ("libc6-dev", "libjansson-dev", "libmnl-dev", "libssl-dev", "liburin
 MULTIARCH = "usr/lib/x86_64-linux-gnu"
 
 
-def folder() -> Path:
+def folder(debian: Debian) -> Path:
     """Return where programs for the domains are built: in build/, apart from the host's if those differ."""
-    return BUILD if packages.host_is_ours() else BUILD / packages.OURS.name
+    return BUILD if debian.archive.is_hosts else BUILD / debian.archive.codename
 
 
 @functools.cache
-def _libraries() -> Path:
+def _libraries(debian: Debian) -> Path:
     """Return a folder with headers and libraries as they lie in the root of a domain."""
-    names = packages.closure(LIBRARIES)
-    versions = repr([(name, packages.version(name)) for name in names])
-    folder = cache() / f"libraries-{hashlib.sha256(versions.encode()).hexdigest()[:16]}"
+    archive = debian.archive
+    names = archive.closure(LIBRARIES)
+    versions = repr([(name, archive.version(name)) for name in names])
+    folder = cache() / f"libraries{debian.number}-{hashlib.sha256(versions.encode()).hexdigest()[:16]}"
     with making(folder) as work:
         if work:
-            with Step(f"unpacking the libraries of {packages.OURS.name}"):
+            with Step(f"unpacking the libraries of Debian {debian.number}"):
                 for name in names:
-                    packages.unpack(name, work)
+                    archive.unpack(name, work)
+                for name in ("lib", "lib64"):  # Debian 13's packages have all in usr
+                    if not (work / name).exists():
+                        (work / name).symlink_to(f"usr/{name}")
                 _keep_inside(work)
     return folder
 
@@ -50,23 +54,23 @@ def _keep_inside(root: Path) -> None:
             path.symlink_to(os.path.relpath(target, path.parent))
 
 
-def command() -> list[str]:
+def command(debian: Debian) -> list[str]:
     """Return the words that start the compiler for what goes into domains."""
-    if packages.host_is_ours():
+    if debian.archive.is_hosts:
         return ["gcc"]
     need_packages([GCC])
-    root = _libraries()
+    root = _libraries(debian)
     # It looks into the folder of -B before the host's.
     return [GCC, f"--sysroot={root}", f"-B{root}/{MULTIARCH}/"]
 
 
-def variables(subfolder: str) -> list[str]:
+def variables(debian: Debian, subfolder: str) -> list[str]:
     """Return variables for make, to build for domains in a folder of folder(); none if that is as usual."""
-    if packages.host_is_ours():
+    if debian.archive.is_hosts:
         return []
-    places = f"{_libraries()}/{MULTIARCH}/pkgconfig"
+    places = f"{_libraries(debian)}/{MULTIARCH}/pkgconfig"
     return [
-        f"CC={' '.join(command())}",
+        f"CC={' '.join(command(debian))}",
         f"PKG_CONFIG=env PKG_CONFIG_LIBDIR={places} pkg-config",
-        f"OUT={folder() / subfolder}",
+        f"OUT={folder(debian) / subfolder}",
     ]

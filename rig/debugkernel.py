@@ -71,8 +71,8 @@ def tree(recipe: Recipe) -> Path:
     built = sorted(cache().glob(f"{recipe.name}-*-{recipe.key()}"), key=lambda path: path.stat().st_mtime)
     if built:
         return built[-1]
-    packages.refresh()
-    version = packages.version(KERNEL_SOURCE)
+    packages.BOOKWORM.refresh()
+    version = packages.BOOKWORM.version(KERNEL_SOURCE)
     folder = cache() / f"{recipe.name}-{version}-{recipe.key()}"
     with making(folder) as work:
         if work:

@@ -33,6 +33,7 @@ from _pytest.runner import runtestprotocol
 
 from rig import kernellog, pace
 from rig import machine as rig_machine
+from rig.debian import DEFAULT
 from rig.errors import RigError
 from rig.guest import Guest
 from rig.machine import Config, Machine
@@ -92,6 +93,8 @@ def _parameter(words: dict[str, Any]) -> Any:
 def _id(config: Config) -> str:
     kind = "plain" if config.plain else config.type
     words = [kind, config.kernel]
+    if config.host != DEFAULT:
+        words.append(f"debian{config.host}")
     if config.clock != "wall":
         words.append(config.clock)
     if config.vcpus > 1 and not config.plain:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rig import client, pace
 from rig.client import AgentGone, CommandFailed, CommandTimeout, Result
+from rig.debian import Debian
 from rig.errors import RigError
 
 Command = str | Sequence[str]
@@ -77,15 +78,17 @@ class Guest:
         port: int,
         ip4: str,
         ip6: str,
+        debian: Debian,
         *,
         guest_limit: bool = True,
         dead: Callable[[], bool] = lambda: False,
     ) -> None:
-        """guest_limit, dead: see client.execute."""
+        """debian: what runs in it. guest_limit, dead: see client.execute."""
         self.name = name
         self.port = port
         self.ip4 = ip4
         self.ip6 = ip6
+        self.debian = debian
         self._guest_limit = guest_limit
         self._dead = dead
         self._count = 0

@@ -5,19 +5,18 @@ All of it lies in the cache, in folders named by a hash of what went in.
 
 import gzip
 import hashlib
-import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from rig import debugkernel, kernels, packages, rootfs
+from rig import debugkernel, kernels, rootfs
+from rig.debian import KERNELS, Debian
 from rig.errors import RigError
 from rig.host import run
 from rig.paths import GUESTFS, cache, making
 from rig.progress import Step
 
-KERNELS = tuple(packages.KERNELS)  # Debian's
-DEBUG = "debug"  # ours: see debugkernel
+DEBUG = "debug"  # the kernel that is ours: see debugkernel
 
 # Modules that the start-up archive loads, by role.
 START_MODULES = {
@@ -88,50 +87,43 @@ def _hash(*parts: object) -> str:
     return digest.hexdigest()[:16]
 
 
-def _base_folder(programs: str) -> Path:
+def _base_folder(debian: Debian, programs: str) -> Path:
     """Return the folder of the cache for the packages that the host's sources offer."""
-    names = packages.PROGRAMS[programs]
-    packages.look_up([*names, packages.XEN_PACKAGE])
-    versions = {name: packages.version(name) for name in names}
-    key = _hash(
-        versions,
-        [packages.kernel_packages(kernel) for kernel in KERNELS],
-        packages.version(packages.XEN_PACKAGE),
-        Path(kernels.__file__).read_bytes(),
-        Path(rootfs.__file__).read_bytes(),
-    )
-    return cache() / f"base-{key}"
+    names = debian.programs(programs)
+    debian.look_up(names)
+    versions = {name: debian.archive.version(name) for name in [*names, debian.hypervisor]}
+    images = {name: kernel.packages() for name, kernel in debian.kernels.items()}
+    key = _hash(versions, images, Path(kernels.__file__).read_bytes(), Path(rootfs.__file__).read_bytes())
+    return cache() / f"base{debian.number}-{key}"
 
 
-def base(programs: str = "base", kernel: str = KERNELS[0]) -> Base:
+def base(debian: Debian, programs: str = "base", kernel: str = KERNELS[0]) -> Base:
     """Return Xen, kernels and the root image, made first if the cache has none for today's packages.
 
-    programs: which of packages.PROGRAMS the root has. kernel: the guests'; Debian's are there always.
+    programs: which of debian.PROGRAMS the root has. kernel: the guests'; Debian's are there always.
     """
     debug = debugkernel.tree(debugkernel.XEN) if kernel == DEBUG else None
-    folder = _base_folder(programs)
+    folder = _base_folder(debian, programs)
     if not folder.exists():
-        packages.refresh(packages.NEWER)
-        folder = _base_folder(programs)
-    releases = {kernel: packages.kernel_release(kernel) for kernel in KERNELS}
+        debian.refresh()
+        folder = _base_folder(debian, programs)
+    releases = {name: kernel.release() for name, kernel in debian.kernels.items()}
     with making(folder) as work:
         if work:
             with Step("unpacking Xen and the kernels"):
-                packages.unpack(packages.XEN_PACKAGE, work / "xen")
+                debian.archive.unpack(debian.hypervisor, work / "xen")
                 xen = next((work / "xen/boot").glob("xen-*-amd64.gz"))
                 (work / "xen.elf").write_bytes(gzip.decompress(xen.read_bytes()))
                 shutil.rmtree(work / "xen")
-                for kernel in KERNELS:
-                    tree = work / f"kernel-{kernel}"
-                    for name in packages.kernel_packages(kernel):
-                        packages.unpack(name, tree, packages.KERNELS[kernel].of)
-                    bzimage = kernels.arrange(tree, releases[kernel])
-                    kernels.elf_of_bzimage(bzimage, work / f"vmlinux-{kernel}")
-                    kernels.prune_modules(tree, work / "modules" / kernel, releases[kernel])
+                for name, one in debian.kernels.items():
+                    tree = work / f"kernel-{name}"
+                    for package in one.packages():
+                        one.archive.unpack(package, tree)
+                    bzimage = kernels.arrange(tree, releases[name])
+                    kernels.elf_of_bzimage(bzimage, work / f"vmlinux-{name}")
+                    kernels.prune_modules(tree, work / "modules" / name, releases[name])
                     shutil.rmtree(tree)
-            modules = [work / "modules" / kernel for kernel in KERNELS]
-            rootfs.make(work, packages.PROGRAMS[programs], modules)
-            (work / "releases.json").write_text(json.dumps(releases))
+            rootfs.make(debian, programs, work, [work / "modules" / name for name in releases])
     if debug:
         releases[DEBUG] = debugkernel.release(debug)
     return Base(folder, releases, debug)

@@ -63,12 +63,12 @@ MODULE_FOLDERS = (
 def arrange(tree: Path, release: str) -> Path:
     """Have the modules of a kernel that was unpacked into `tree` in lib/modules; return its bzImage.
 
-    Debian 12's packages have them there. Later ones have both in usr/lib/modules.
+    Debian 12's packages have them there, Debian 13's in usr/lib/modules; backports for that the bzImage, too.
     """
-    if (tree / "lib").exists():
-        return tree / "boot" / f"vmlinuz-{release}"
-    (tree / "lib").symlink_to("usr/lib")
-    return tree / "lib/modules" / release / "vmlinuz"
+    if not (tree / "lib").exists():
+        (tree / "lib").symlink_to("usr/lib")
+    image = tree / "boot" / f"vmlinuz-{release}"
+    return image if image.exists() else tree / "lib/modules" / release / "vmlinuz"
 
 
 def elf_of_bzimage(bzimage: Path, target: Path) -> None:

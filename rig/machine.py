@@ -10,8 +10,9 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 
-from rig import build, host, image, kernellog, pace, packages, qemu
+from rig import build, host, image, kernellog, pace, qemu
 from rig.client import AgentGone, CommandTimeout
+from rig.debian import DEBIANS, DEFAULT, KERNELS, PROGRAMS, Debian
 from rig.errors import EmulatorFault, RigError
 from rig.guest import Guest
 from rig.paths import RUN
@@ -35,15 +36,17 @@ BOOT_SECONDS = 180.0  # much, for a host that does other things too
 class Config:
     """What to bring up.
 
-    guests: how many, g1 and so on. type: "pv" or "pvh". kernel: the guests', one of packages.KERNELS, or
-    "debug" for ours of debugkernel; domain 0 has 6.12. vcpus and memory (MiB): of each guest. plain: one
-    VM named g1, no Xen. clock: "wall", or "instructions": one guest instruction is one nanosecond.
+    host: which Debian is in all domains, "12" with Xen 4.17 or "13" with Xen 4.20. guests: how many, g1
+    and so on. type: "pv" or "pvh". kernel: the guests', one of debian.KERNELS, or "debug"
+    for ours of debugkernel; domain 0 has 6.12. vcpus and memory (MiB): of each guest. plain: one VM
+    named g1, no Xen. clock: "wall", or "instructions": one guest instruction is one nanosecond.
     xenstored: "c" or "o". xway: load the tree's module and start its daemon. policy: what is in
-    xwayd.conf. programs: which of packages.PROGRAMS are installed. plugin: of the emulator, with its
+    xwayd.conf. programs: which of debian.PROGRAMS are installed. plugin: of the emulator, with its
     arguments. spare: have memory for one guest more, for tests that migrate one to the same host.
     arguments: for the guests' kernel, besides the rig's own.
     """
 
+    host: str = DEFAULT
     guests: int = 2
     type: str = "pv"
     kernel: str = "6.12"
@@ -59,14 +62,20 @@ class Config:
     spare: bool = True
     arguments: str = ""
 
+    @property
+    def debian(self) -> Debian:
+        """What runs in all domains."""
+        return DEBIANS[self.host]
+
     def checked(self) -> "Config":
         """Return it with defaults filled in; RigError names what is wrong."""
         for name, allowed in (
+            ("host", tuple(DEBIANS)),
             ("type", ("pv", "pvh")),
-            ("kernel", (*image.KERNELS, image.DEBUG)),
+            ("kernel", (*KERNELS, image.DEBUG)),
             ("clock", ("wall", "instructions")),
             ("xenstored", ("c", "o")),
-            ("programs", tuple(packages.PROGRAMS)),
+            ("programs", PROGRAMS),
         ):
             if getattr(self, name) not in allowed:
                 raise RigError(f"{name} is {getattr(self, name)!r}; it can be {' or '.join(allowed)}")
@@ -133,6 +142,7 @@ class Machine:
                 guest_name(number),
                 port,
                 *addresses(number),
+                config.debian,
                 guest_limit=config.clock == "wall",
                 dead=lambda: self.emulator_failed,
             )
@@ -245,7 +255,7 @@ class Machine:
         look = f"""xl list; xl vcpu-list; id=$(xl domid {name}) || exit 0
             xenstore-ls -f /local/domain/0/backend/vif/$id | grep -w state
             xenstore-ls -f /local/domain/$id/device | grep -w state; xenstore-ls -f /local/domain/$id/data
-            for i in 1 2 3; do /usr/lib/xen-*/bin/xenctx -a $id; sleep 1; done
+            for i in 1 2 3; do /usr/lib/xen/bin/xenctx -a $id; sleep 1; done
             {ping}; echo and when it was paused and goes on:; xl pause {name}; xl unpause {name}; {ping}"""
         try:
             return self.dom0.run(look, check=False, connect_wait=2.0, timeout=60.0).stdout
@@ -303,8 +313,7 @@ class Machine:
         _wait(self, guest)
         if self.config.xway:
             if self.products is None:
-                release = guest.run(["uname", "-r"]).stdout.strip()
-                self.products = build.products(self.config.kernel, release)
+                self.products = build.products(self.config.debian, self.config.kernel)
             build.load(guest, self.products)
 
 
@@ -459,9 +468,9 @@ def _up(config: Config, name: str, die_with_us: bool) -> Machine:
     if name in names() and is_up(name):
         raise RigError(f"rig {name} is up already (rig down)")
     remove(name)
-    made = image.base(config.programs, config.kernel)
+    made = image.base(config.debian, config.programs, config.kernel)
     start = image.start(made, hosts())
-    products = build.products(config.kernel, made.releases[config.kernel]) if config.xway else None
+    products = build.products(config.debian, config.kernel) if config.xway else None
     accel = "kvm" if config.clock == "wall" and qemu.kvm_works(made.vmlinux("6.12")) else "tcg"
     ports = qemu.free_ports(1 if config.plain else config.guests + 1)
     folder = RUN / name

@@ -1,6 +1,7 @@
 """Modules and the command of a commit, out of the history, to run them in the place of this tree's."""
 
 from rig import build, compiler
+from rig.debian import Debian
 from rig.errors import RigError
 from rig.guest import Guest
 from rig.host import run
@@ -17,14 +18,14 @@ def name(commit: str) -> str:
         raise RigError(f"{commit} is no commit of this tree (git fetch --unshallow?)") from None
 
 
-def products(commit: str, kernel: str, release: str) -> build.Products:
-    """Build the modules and the command `xway` of a commit for a kernel, as named on the command line.
+def products(commit: str, debian: Debian, kernel: str) -> build.Products:
+    """Build the modules and the command `xway` of a commit for a kernel that is known by this name in `debian`.
 
     Raises RigError if there is no such commit, or if it does not build.
     """
     if kernel == DEBUG:
         raise RigError("the modules of a commit are built for Debian's kernels only")
-    whole = name(commit)
+    whole, release = name(commit), build.kernel_release(debian, kernel)
     (BUILD / "revision").mkdir(parents=True, exist_ok=True)
     folder = BUILD / "revision" / f"{release}-{whole[:12]}"
     with making(folder) as work:
@@ -32,9 +33,8 @@ def products(commit: str, kernel: str, release: str) -> build.Products:
             with Step(f"building {whole[:7]} for {release}"):
                 archive = 'git -C "$1" archive "$2" kernel include tools | tar x -C "$3"'
                 run(["sh", "-ec", archive, "sh", TREE, whole, work])
-                words = [f"CC={compiler.GCC}", "modules"]
-                run(["make", "-s", "-C", build.headers(kernel), f"M={work / 'kernel'}", *words])
-                tools = ["make", "-s", "-C", work / "tools", *compiler.variables("tools")]
+                run([*build.make(debian, kernel, work), "-s", f"M={work / 'kernel'}", "modules"])
+                tools = ["make", "-s", "-C", work / "tools", *compiler.variables(debian, "tools")]
                 run([*tools, f"OUT={work / 'out'}", work / "out/xway"])
     modules = sorted((folder / "kernel").rglob("*.ko"))
     return build.Products(release, modules, {"xway": folder / "out/xway"})

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rig import compiler, packages
-from rig.packages import KERNEL_SOURCE
+from rig.debian import Debian
+from rig.packages import BOOKWORM, KERNEL_SOURCE
 from rig.paths import cache, making
 from rig.progress import Step
 from tests import traffic
@@ -24,8 +25,7 @@ def _kept(name: str, wanted: Sequence[str]) -> Path:
 
 def _selftests() -> Path:
     """Return the folder tools/testing/selftests of a kernel source, with what is wanted of it."""
-    packages.look_up([KERNEL_SOURCE])
-    folder = _kept(f"selftests-{packages.version(KERNEL_SOURCE)}", [*SELFTESTS, "changed 2"])
+    folder = _kept(f"selftests-{BOOKWORM.version(KERNEL_SOURCE)}", [*SELFTESTS, "changed 2"])
     with making(folder) as work:
         if work:
             with Step("unpacking the kernel's self-tests"):
@@ -45,34 +45,44 @@ def _selftests() -> Path:
     return folder
 
 
-def kernel_selftest(name: str) -> Path:
-    """Build one of the kernel's self-tests, such as "net/tls", and return the program."""
+def kernel_selftest(name: str, debian: Debian) -> Path:
+    """Build one of the kernel's self-tests, such as "net/tls", and return the program.
+
+    debian: what runs where it is put.
+    """
     folder = _selftests()
-    program = compiler.folder() / "tests/selftests" / Path(name).name
+    program = compiler.folder(debian) / "tests/selftests" / Path(name).name
     program.parent.mkdir(parents=True, exist_ok=True)
     if not program.exists():
-        words = [*compiler.command(), "-O2", "-w", f"-I{folder}", f"-I{folder}/net", folder / f"{name}.c"]
+        words = [
+            *compiler.command(debian),
+            "-O2",
+            "-w",
+            f"-I{folder}",
+            f"-I{folder}/net",
+            folder / f"{name}.c",
+        ]
         subprocess.run([*words, "-o", program, "-pthread", "-lcrypto"], check=True)
     return program
 
 
-def upstream(package: str, wanted: Sequence[str]) -> Path:
+def upstream(debian: Debian, package: str, wanted: Sequence[str]) -> Path:
     """Return a folder with `wanted` files and folders of the upstream sources of Debian package `package`."""
-    packages.look_up([package])
-    folder = _kept(f"{package}-{packages.version(package).replace(':', '.')}", wanted)
+    folder = _kept(f"{package}-{debian.archive.version(package).replace(':', '.')}", wanted)
     with making(folder) as work:
         if work:
             with Step(f"unpacking the tests of {package}"):
-                archive = packages.download_source(package)
+                archive = debian.archive.download_source(package)
                 words = ["tar", "xf", archive, "-C", work, "--strip-components=1", "--wildcards"]
                 subprocess.run([*words, *(f"*/{name}" for name in wanted)], check=True)
     return folder
 
 
-def go_tests(package: str) -> Path:
+def go_tests(package: str, debian: Debian) -> Path:
     """Build the tests of a package of Go's library and return the archive of what they need.
 
-    package: its name, such as "net/http". In the archive, src/PACKAGE/tests is to be run in its folder.
+    package: its name, such as "net/http". debian: what runs where they are put. In the
+    archive, src/PACKAGE/tests is to be run in its folder.
     """
     source = next(Path("/usr/share").glob("go-1.*/src"))
     top = traffic.TOP / "build/tests/go" / package.replace("/", "-")
@@ -81,7 +91,7 @@ def go_tests(package: str) -> Path:
         folder = top / "src" / package
         folder.mkdir(parents=True, exist_ok=True)
         go = Path("/usr/lib") / source.parent.name / "bin/go"
-        env = {**os.environ, "CC": " ".join(compiler.command())}
+        env = {**os.environ, "CC": " ".join(compiler.command(debian))}
         subprocess.run([go, "test", "-c", "-o", folder / "tests", package], check=True, env=env)
         subprocess.run(["cp", "-rL", *(source / package).glob("*.go"), folder], check=True)
         subprocess.run(["cp", "-rL", source / package / "testdata", folder], check=True)

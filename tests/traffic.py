@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rig import compiler, pace
+from rig.debian import Debian
 from rig.guest import Guest
 
 TOP = Path(__file__).resolve().parent.parent
@@ -17,16 +18,21 @@ STREAM = "/tmp/stream"
 PORT = 5555
 
 
-def build(name: str) -> Path:
-    """Build a program from the sources in tests/sock whose names begin with its own, and return it."""
-    program = compiler.folder() / "tests" / name
+def build(name: str, debian: Debian) -> Path:
+    """Build a program from the sources in tests/sock whose names begin with its own, and return it.
+
+    debian: what runs where it is put.
+    """
+    program = compiler.folder(debian) / "tests" / name
     program.parent.mkdir(parents=True, exist_ok=True)
     folder = TOP / "tests/sock"
     newest = max(path.stat().st_mtime for path in folder.iterdir())
     if not program.exists() or program.stat().st_mtime < newest:
         files = sorted(folder.glob(f"{name}*.c"))
         flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]
-        subprocess.run([*compiler.command(), *flags, "-o", program, *files, "-l:liburing.a"], check=True)
+        subprocess.run(
+            [*compiler.command(debian), *flags, "-o", program, *files, "-l:liburing.a"], check=True
+        )
     return program
 
 
@@ -134,7 +140,7 @@ class Ends:
 
     def put(self) -> None:
         """Put the program into both ends."""
-        program = build("stream")
+        program = build("stream", self.active.debian)
         for guest in {id(g): g for g in (self.passive, self.active)}.values():
             guest.put(program, STREAM, mode=0o755)
 

@@ -14,10 +14,13 @@ KEY = pytest.StashKey[dict[str, dict[str, str]]]()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give tests their machine, and have each told both ways."""
+    """Give tests their machine, and have each told both ways.
+
+    Names of packages and versions in paths are Debian 12's.
+    """
     if "way" in metafunc.fixturenames:
         metafunc.parametrize("way", WAYS, indirect=True)
-    fixtures.choose(metafunc, programs="compat", memory=768)
+    fixtures.choose(metafunc, host="12", programs="compat", memory=768)
 
 
 def _name(item: Any) -> str:

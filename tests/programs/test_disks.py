@@ -5,7 +5,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from rig import packages
 from tests.programs.way import MIB, Way, smbd
 
 pytestmark = [pytest.mark.rig(kernel="6.12"), pytest.mark.rig(kernel="6.1")]
@@ -61,7 +60,10 @@ def test_cifs_mount(way: Way) -> None:
 def test_ksmbd_with_cifs(way: Way) -> None:
     """The kernel at both ends. Linux 6.1 refuses the mount, by TCP, too."""
     for name in ("mountd", "control"):
-        way.server.put(packages.unpacked("ksmbd-tools") / "usr/libexec/ksmbd.tools", f"/tmp/t/ksmbd.{name}")
+        way.server.put(
+            way.server.debian.archive.unpacked("ksmbd-tools") / "usr/libexec/ksmbd.tools",
+            f"/tmp/t/ksmbd.{name}",
+        )
     way.server.write(
         "/tmp/t/ksmbd.conf",
         "[global]\ntcp port = 4450\nmap to guest = bad user\nguest account = root\n"

@@ -2,7 +2,6 @@
 
 import pytest
 
-from rig import packages
 from tests.programs.way import MIB, Way, smbd, sshd
 
 pytestmark = [pytest.mark.rig(kernel="6.12"), pytest.mark.rig(kernel="6.1")]
@@ -39,7 +38,9 @@ def test_rsync_daemon(way: Way) -> None:
 
 def vsftpd(way: Way) -> None:
     """Start it for what is in /tmp/t/ftp."""
-    way.server.put(packages.unpacked("vsftpd") / "usr/sbin/vsftpd", "/tmp/t/vsftpd", mode=0o755)
+    way.server.put(
+        way.server.debian.archive.unpacked("vsftpd") / "usr/sbin/vsftpd", "/tmp/t/vsftpd", mode=0o755
+    )
     way.server.write(
         "/tmp/t/vsftpd.conf",
         "listen=YES\nlisten_port=2121\nanonymous_enable=YES\nanon_root=/tmp/t/ftp\nbackground=NO\n"
@@ -66,7 +67,7 @@ def test_lftp(way: Way) -> None:
 
 def test_proftpd(way: Way) -> None:
     """There and back."""
-    folder = packages.unpacked(
+    folder = way.server.debian.archive.unpacked(
         "proftpd-core",
         "libhashkit2",
         "libhiredis0.14",

@@ -237,7 +237,7 @@ path = "t.rs"
 
 def test_rust_tokio(way: Way) -> None:
     """With the crates that Debian ships."""
-    linker, *words = compiler.command()
+    linker, *words = compiler.command(way.server.debian)
     flags = " ".join([f"-Clinker={linker}", *(f"-Clink-arg={word}" for word in words)])
     program = compiled(
         {"t.rs": RUST, "Cargo.toml": CARGO},

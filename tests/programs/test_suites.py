@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from rig import compiler, packages
+from rig import compiler
 from rig.paths import BUILD
 from tests import sources
 from tests.programs.way import MIB, POSTGRESQL, Way, postgresql
@@ -23,7 +23,7 @@ def test_mptcp_connect(way: Way) -> None:
 
     And but for -c and -I, with which it does not always end well by TCP either.
     """
-    program = sources.kernel_selftest("net/mptcp/mptcp_connect")
+    program = sources.kernel_selftest("net/mptcp/mptcp_connect", way.server.debian)
     way.put(program, "/tmp/t/mptcp_connect")
     ours = way.file(2 * MIB, "/tmp/t/server")
     theirs = way.file(2 * MIB, "/tmp/t/client", at_client=True)
@@ -47,7 +47,9 @@ REDIS = "type/string type/incr keyspace multi quit pubsub bitops tracking functi
 
 def test_redis_runtest(way: Way) -> None:
     """Redis's own, in its mode for a server elsewhere."""
-    way.put_tree(sources.upstream("redis-server", ["runtest", "tests", "utils/lru"]), "/tmp/t/redis")
+    way.put_tree(
+        sources.upstream(way.server.debian, "redis-server", ["runtest", "tests", "utils/lru"]), "/tmp/t/redis"
+    )
     way.serve(
         "redis-server --bind 0.0.0.0 --protected-mode no --port 7001 --save '' --dir /tmp/t"
         " --enable-debug-command yes",
@@ -69,12 +71,20 @@ def test_redis_runtest(way: Way) -> None:
 
 def test_postgresql_regress(way: Way) -> None:
     """PostgreSQL's regression suite, whose files lie in both guests."""
-    source = sources.upstream("postgresql-15", ["src/test/regress"]) / "src/test/regress"
+    source = sources.upstream(way.server.debian, "postgresql-15", ["src/test/regress"]) / "src/test/regress"
     made = BUILD / "tests/regress"
     if not (made / "regress.so").exists():
-        packages.unpack("postgresql-server-dev-15", made)
+        way.server.debian.archive.unpack("postgresql-server-dev-15", made)
         include = made / "usr/include/postgresql/15/server"
-        words = [*compiler.command(), "-O2", "-w", "-shared", "-fPIC", f"-I{include}", source / "regress.c"]
+        words = [
+            *compiler.command(way.server.debian),
+            "-O2",
+            "-w",
+            "-shared",
+            "-fPIC",
+            f"-I{include}",
+            source / "regress.c",
+        ]
         subprocess.run([*words, "-o", made / "regress.so"], check=True)
     way.put_tree(source, "/tmp/t/regress")
     way.put(made / "regress.so", "/tmp/t/regress/regress.so")

@@ -18,7 +18,7 @@ KEY = pytest.StashKey[dict[str, dict[str, str]]]()
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give tests their machine."""
-    fixtures.choose(metafunc, plain=True, memory=1536)
+    fixtures.choose(metafunc, host="12", plain=True, memory=1536)
 
 
 @dataclass

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.rig(kernel="6.12"), pytest.mark.rig(kernel="6.1")]
 
 @pytest.mark.parametrize("package", ["net", "net/http"])
 def test_go(suite: Suite, package: str) -> None:
-    suite.guest.put(go_tests(package), "/tmp/go.tar")
+    suite.guest.put(go_tests(package, suite.guest.debian), "/tmp/go.tar")
     suite.guest.run("tar xf /tmp/go.tar -C /tmp")
 
     def tell(names: list[str]) -> Outcomes:

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.rig(kernel="6.12"), pytest.mark.rig(kernel="6.1")]
 
 
 def test_tls(suite: Suite) -> None:
-    suite.guest.put(kernel_selftest("net/tls"), "/tmp/tls", mode=0o755)
+    suite.guest.put(kernel_selftest("net/tls", suite.guest.debian), "/tmp/tls", mode=0o755)
     suite.guest.run("modprobe tls")
 
     def tell(names: list[str]) -> Outcomes:
@@ -45,7 +45,7 @@ COPIES = {**copies(4, "127.0.0.1"), **copies(6, "::1")}
 
 def test_zero_copy(suite: Suite) -> None:
     for name in ("tcp_mmap", "msg_zerocopy"):
-        suite.guest.put(kernel_selftest(f"net/{name}"), f"/tmp/{name}", mode=0o755)
+        suite.guest.put(kernel_selftest(f"net/{name}", suite.guest.debian), f"/tmp/{name}", mode=0o755)
 
     def tell(names: list[str]) -> Outcomes:
         told = {}

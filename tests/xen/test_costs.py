@@ -76,7 +76,7 @@ def prepared(
 ) -> tuple[Pair, micro.Micro, Results]:
     """Return what is needed to measure."""
     pair = Pair(machine)
-    made = programs.build()
+    made = programs.build(machine.config.debian)
     pair.both(lambda guest: programs.install(guest, made))
     results = Results({}, micro.PATHS)
     test = micro.Micro(pair, micro.Plan(SIZES, 1, stream_ms, rr_ms, warm_ms), results)

@@ -199,6 +199,7 @@ def test_command_line(machine: Machine, tmp_path: Path) -> None:
     ("config", "word"),
     [
         ({"type": "hvm"}, "type"),
+        ({"host": "11"}, "host"),
         ({"guests": 99}, "guests"),
         ({"memory": 1}, "memory"),
         ({"vcpus": 64}, "vcpus"),

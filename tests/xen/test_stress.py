@@ -24,7 +24,7 @@ def random_calls(
     pause: acceleration goes off after up to so many seconds. scarce: much of the time, requests of the module
     for memory fail. Even seeds take IPv6. Return how each end's counters moved, the passive one's first.
     """
-    program = traffic.build("stress")
+    program = traffic.build("stress", ends.active.debian)
     for guest in (ends.passive, ends.active):
         guest.put(program, PROGRAM, mode=0o755)
     address = ends.passive.ip4 if seed % 2 else ends.passive.ip6

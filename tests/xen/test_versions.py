@@ -13,16 +13,16 @@ MIB = 1 << 20
 # The last commit with one module, version 0.1.0: what was in use before there were services.
 BEFORE = "4389af3974f2ddff23b567f5aafed30781d93b68"
 
-pytestmark = [pytest.mark.rig(type="pv", kernel="6.12")]
+pytestmark = [pytest.mark.rig(host="12", type="pv", kernel="6.12")]  # that version builds there
 
 
 @pytest.fixture
 def mixed(machine: Machine, ends: Ends) -> Iterator[Ends]:
     """Have the version before in g1, which listens."""
     old, kept = ends.passive, "/tmp/this-version"
-    release = old.run("uname -r").stdout.strip()
-    revision.put(old, build.products(machine.config.kernel, release), kept)
-    revision.put(old, revision.products(BEFORE, machine.config.kernel, release), "/tmp/before")
+    config = machine.config
+    revision.put(old, build.products(config.debian, config.kernel), kept)
+    revision.put(old, revision.products(BEFORE, config.debian, config.kernel), "/tmp/before")
     revision.use(old, "/tmp/before")
     try:
         for guest in (ends.passive, ends.active):
