@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     rig = machine.up(config, "compare", die_with_us=True)
     try:
         pair = Pair(rig)
-        made = programs.build()
+        made = programs.build(config.debian)
         pair.both(lambda guest: programs.install(guest, made))
         for way, commit in commits.items():
             products = (

@@ -32,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
         help="which Debian is in all domains: 12 with Xen 4.17, 13 with Xen 4.20",
     )
     up.add_argument("--guests", type=int, default=2, help="number of guests: g1, g2, ...")
-    up.add_argument("--type", choices=("pv", "pvh"), default="pv", help="type of the guests")
+    up.add_argument("--type", choices=machine.TYPES, default="pv", help="type of the guests")
     up.add_argument(
         "--kernel", choices=(*debian.KERNELS, image.DEBUG), default="6.12", help="the guests' kernel"
     )

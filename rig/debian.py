@@ -11,7 +11,7 @@ GUEST_PACKAGES = (
     "bridge-utils conntrack curl ethtool gdb iperf3 iproute2 iptables iputils-ping kmod libasan8 "
     "libjansson4 libmnl0 libtsan2 libubsan1 libxencall1 libxenevtchn1 "
     "libxengnttab1 libxenmiscXEN libxenstore4 lsof netbase netcat-openbsd nftables nginx-light "
-    "openssh-client openssh-server procps psmisc python3 redis-server redis-tools socat "
+    "openssh-client openssh-server procps psmisc python3 qemu-system-xen redis-server redis-tools socat "
     "sockperf strace tcpdump time wget xen-utils-XEN xenstore-utils zstd"
 )
 

@@ -28,7 +28,7 @@ START_MODULES = {
 
 @dataclass(frozen=True)
 class Base:
-    """A folder of the cache with root.sqfs, xen.elf, vmlinux-KERNEL and modules/KERNEL.
+    """A folder of the cache with root.sqfs, xen.elf, vmlinux-KERNEL, vmlinuz-KERNEL and modules/KERNEL.
 
     debug: the tree of the kernel "debug", which is elsewhere and has no modules; None if it is not wanted.
     """
@@ -57,6 +57,10 @@ class Base:
         if kernel == DEBUG and self.debug:
             return self.debug / "vmlinux"
         return self.folder / f"vmlinux-{kernel}"
+
+    def vmlinuz(self, kernel: str) -> Path:
+        """Return the kernel as firmware starts it; of "debug" there is none."""
+        return self.folder / f"vmlinuz-{kernel}"
 
     def modules(self, kernel: str) -> Path:
         """Return the folder of a kernel's modules, as /lib/modules/RELEASE in the image."""
@@ -120,6 +124,7 @@ def base(debian: Debian, programs: str = "base", kernel: str = KERNELS[0]) -> Ba
                     for package in one.packages():
                         one.archive.unpack(package, tree)
                     bzimage = kernels.arrange(tree, releases[name])
+                    shutil.copyfile(bzimage, work / f"vmlinuz-{name}")
                     kernels.elf_of_bzimage(bzimage, work / f"vmlinux-{name}")
                     kernels.prune_modules(tree, work / "modules" / name, releases[name])
                     shutil.rmtree(tree)
@@ -187,6 +192,8 @@ def start(made: Base, hosts: str) -> Start:
                     initrd.write_bytes(_initrd(made, kernel, agent.read_bytes(), hosts))
                     shutil.copyfile(initrd, disk / initrd.name)
                     shutil.copyfile(made.vmlinux(kernel), disk / f"vmlinux-{kernel}")
+                    if kernel != DEBUG:
+                        shutil.copyfile(made.vmlinuz(kernel), disk / f"vmlinuz-{kernel}")
                 plain = ["-noI", "-noD", "-noF", "-noX", "-quiet", "-no-progress"]
                 run(["mksquashfs", disk, work / "boot.sqfs", *plain])
                 shutil.rmtree(disk)

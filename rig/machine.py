@@ -10,7 +10,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 
-from rig import build, host, image, kernellog, pace, qemu
+from rig import bootdisk, build, host, image, kernellog, pace, qemu
 from rig.client import AgentGone, CommandTimeout
 from rig.debian import DEBIANS, DEFAULT, KERNELS, PROGRAMS, Debian
 from rig.errors import EmulatorFault, RigError
@@ -19,9 +19,11 @@ from rig.paths import RUN
 from rig.progress import Step
 
 DEFAULT_NAME = "default"
+TYPES = ("pv", "pvh", "hvm")
 MAX_GUESTS = 16
 AGENT_PORT = 7700
 DOM0_MEMORY = 768  # MiB
+MODEL_MEMORY = 96  # MiB more of domain 0's for the device model of each HVM guest
 XEN_MEMORY = 256  # MiB, for Xen itself and its bookkeeping
 # Of the emulated machine's memory, MiB, what may lie below 4 GiB; QEMU's default is less. All its CPUs note
 # in one word which piece of memory was used last (AddressSpaceDispatch.mru_section). With two pieces that
@@ -37,7 +39,7 @@ class Config:
     """What to bring up.
 
     host: which Debian is in all domains, "12" with Xen 4.17 or "13" with Xen 4.20. guests: how many, g1
-    and so on. type: "pv" or "pvh". kernel: the guests', one of debian.KERNELS, or "debug"
+    and so on. type: "pv", "pvh" or "hvm". kernel: the guests', one of debian.KERNELS, or "debug"
     for ours of debugkernel; domain 0 has 6.12. vcpus and memory (MiB): of each guest. plain: one VM
     named g1, no Xen. clock: "wall", or "instructions": one guest instruction is one nanosecond.
     xenstored: "c" or "o". xway: load the tree's module and start its daemon. policy: what is in
@@ -71,7 +73,7 @@ class Config:
         """Return it with defaults filled in; RigError names what is wrong."""
         for name, allowed in (
             ("host", tuple(DEBIANS)),
-            ("type", ("pv", "pvh")),
+            ("type", TYPES),
             ("kernel", (*KERNELS, image.DEBUG)),
             ("clock", ("wall", "instructions")),
             ("xenstored", ("c", "o")),
@@ -90,6 +92,8 @@ class Config:
             raise RigError("a plain VM by the instruction clock has one vcpu")
         if self.plain and self.kernel == image.DEBUG:
             raise RigError(f"the kernel {image.DEBUG} is for Xen's guests")
+        if self.type == "hvm" and self.kernel == image.DEBUG:
+            raise RigError(f"the kernel {image.DEBUG} is for PV and PVH guests: firmware cannot start it")
         if not 256 <= self.memory <= 8192:
             raise RigError(f"memory is {self.memory} MiB; it can be 256 to 8192")
         if not self.arguments.isprintable() or set(self.arguments) & set("\"'\\"):
@@ -299,7 +303,10 @@ class Machine:
 
     def create_guest(self, name: str) -> None:
         """Have domain 0 start a guest, whose configuration is written first; it is not waited for."""
-        self.dom0.write(f"/etc/xen/{name}.cfg", xl_config(self.config, int(name[1:])))
+        number = int(name[1:])
+        self.dom0.write(f"/etc/xen/{name}.cfg", xl_config(self.config, number))
+        if self.config.type == "hvm":
+            self.dom0.write(f"/etc/xen/{name}.disk", _boot_disk(self.config, number))
         self.dom0.run(["xl", "create", "-q", f"/etc/xen/{name}.cfg"], timeout=180)
 
     def destroy_guest(self, name: str) -> None:
@@ -317,27 +324,55 @@ class Machine:
             build.load(guest, self.products)
 
 
+# What only HVM guests have: a machine by QEMU in domain 0, with as little in it as can be. Its firmware finds
+# the disk that bootdisk makes, and the one with the kernels.
+HVM = """vga = "none"
+vnc = 0
+usb = 0
+hpet = 0
+device_model_args_hvm = [
+  "-drive", "if=none,id=grub,format=raw,readonly=on,file=/etc/xen/{name}.disk",
+  "-device", "virtio-blk-pci,drive=grub,addr=8",
+  "-drive", "if=none,id=kernels,format=raw,readonly=on,file=/dev/vdb",
+  "-device", "virtio-blk-pci,drive=kernels,addr=9"
+]
+"""
+NOT_HVM = """kernel = "/rig/boot/vmlinux-{kernel}"
+ramdisk = "/rig/boot/initrd-{kernel}"
+cmdline = "{words}"
+"""
+
+
+def _command_line(config: Config, number: int) -> str:
+    words = f"console=hvc0 loglevel=5 log_buf_len=1M {PATIENCE} rig.role=guest {identity(number)}"
+    return f"{words} {config.arguments}"
+
+
 def xl_config(config: Config, number: int) -> str:
     """Return the configuration of guest `number` for xl."""
     ip4, ip6 = addresses(number)
-    words = f"console=hvc0 loglevel=5 log_buf_len=1M {PATIENCE} rig.role=guest"
-    cmdline = f"{words} {identity(number)} {config.arguments}"
+    start = HVM if config.type == "hvm" else NOT_HVM
+    start = start.format(name=guest_name(number), kernel=config.kernel, words=_command_line(config, number))
+    # An HVM guest has disks up to xvdd twice: QEMU emulates them, too, and refuses one that is read-only.
     # The emulated clock is no invariant TSC, so Xen would trap every RDTSC; real hosts do not. And after
     # such a trap QEMU 7.2 sometimes re-enters a PVH guest with the host's registers: a triple fault.
     return f"""name = "{guest_name(number)}"
 type = "{config.type}"
-kernel = "/rig/boot/vmlinux-{config.kernel}"
-ramdisk = "/rig/boot/initrd-{config.kernel}"
-cmdline = "{cmdline}"
-memory = {config.memory}
+{start}memory = {config.memory}
 vcpus = {config.vcpus}
 tsc_mode = "native"
-disk = ["vdev=xvda,format=raw,access=r,script=/rig/block-rig,target=/dev/vda"]
-vif = ["mac=00:16:3e:77:01:{number:02x},bridge=xenbr0,ip={ip4} {ip6},script=/rig/vif-rig"]
+disk = ["vdev=xvde,format=raw,access=r,script=/rig/block-rig,target=/dev/vda"]
+vif = ["type=vif,mac=00:16:3e:77:01:{number:02x},bridge=xenbr0,ip={ip4} {ip6},script=/rig/vif-rig"]
 on_crash = "preserve"
 on_poweroff = "destroy"
 on_reboot = "destroy"
 """
+
+
+def _boot_disk(config: Config, number: int) -> bytes:
+    """Return the disk that the firmware of an HVM guest starts; the kernels are on the second."""
+    kernel = f"linux (hd1)/vmlinuz-{config.kernel} {_command_line(config, number)}"
+    return bootdisk.disk(kernel, f"initrd (hd1)/initrd-{config.kernel}", "boot")
 
 
 def identity(number: int) -> str:
@@ -379,7 +414,7 @@ def _arguments(
         words = f"console=ttyS0 loglevel=5 log_buf_len=1M {PATIENCE} panic=0 rig.role=plain"
         args += ["-append", f"{words} {identity(1)} {config.arguments}"]
         return args
-    nested = config.type == "pvh" and accel == "tcg"
+    nested = config.type != "pv" and accel == "tcg"
     # On two CPUs QEMU 7.2 loses PVH guests under load: see Machine.emulator_failed.
     cpus = 1 if instructions or nested else 2
     if nested:
@@ -388,14 +423,16 @@ def _arguments(
         # next one comes. Once every few minutes that was the only timer there is; so a device asks domain 0
         # for its statistics every second.
         args += ["-device", "virtio-balloon-pci,guest-stats-polling-interval=1"]
-    memory = XEN_MEMORY + DOM0_MEMORY + (config.guests + config.spare) * (config.memory + 64)
+    most = config.guests + config.spare
+    dom0 = DOM0_MEMORY + (most * MODEL_MEMORY if config.type == "hvm" else 0)
+    memory = XEN_MEMORY + dom0 + most * (config.memory + 64)
     args += ["-machine", f"pc,max-ram-below-4g={LOW_MEMORY}M"]
     args += [*([] if accel == "kvm" else ["-cpu", qemu.XEN_CPU])]
     args += ["-smp", str(cpus), "-m", str(memory)]
     args += ["-drive", f"file={start.boot_disk},if=virtio,format=raw,readonly=on"]
     xen = (
         f"console=com1 com1=115200,8n1 loglvl=warning guest_loglvl=warning noreboot bootscrub=0 "
-        f"dom0_mem={DOM0_MEMORY}M,max:{DOM0_MEMORY}M dom0_max_vcpus={cpus} sched=credit2"
+        f"dom0_mem={dom0}M,max:{dom0}M dom0_max_vcpus={cpus} sched=credit2"
     )
     if instructions:
         xen += " tsc=stable:socket"

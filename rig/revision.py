@@ -19,7 +19,7 @@ def name(commit: str) -> str:
 
 
 def products(commit: str, debian: Debian, kernel: str) -> build.Products:
-    """Build the modules and the command `xway` of a commit for a kernel that is known by this name in `debian`.
+    """Build the modules and the command `xway` of a commit for a kernel of `debian`, by its name there.
 
     Raises RigError if there is no such commit, or if it does not build.
     """

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rig import build, compiler, packages
+from rig import build, compiler
+from rig.debian import DEBIANS
 from rig.host import need_packages
 
 TOP = Path(__file__).resolve().parent.parent.parent
@@ -108,7 +109,9 @@ def test_modules_build(made, tmp_path):
     assert not [name for name in files if name.startswith("kernel/test/")]
     assert held(made["xway-dkms"])[0] == "/usr/lib/modules-load.d/xway.conf"
     assert (tmp_path / "usr/lib/modules-load.d/xway.conf").read_text().splitlines()[-1] == "xway"
-    words = [tmp_path / "dkms", build.headers("6.12"), sources, packages.kernel_release("6.12")]
+    debian = DEBIANS["12"]
+    release = build.kernel_release(debian, "6.12")
+    words = [tmp_path / "dkms", build.headers(debian, "6.12"), sources, release]
     built = output("bash", "-c", DKMS, "dkms", *words, compiler.GCC).splitlines()[-2:]
     assert [Path(path).name for path in built] == ["xway_core.ko", "xway.ko"]
     assert output("modinfo", "-F", "version", *built).split() == [version(), version()]
