@@ -198,7 +198,7 @@ def test_command_line(machine: Machine, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "word"),
     [
-        ({"type": "hvm"}, "type"),
+        ({"type": "qemu"}, "type"),
         ({"host": "11"}, "host"),
         ({"guests": 99}, "guests"),
         ({"memory": 1}, "memory"),

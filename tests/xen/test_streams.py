@@ -117,8 +117,7 @@ def test_off_and_on_in_mid_stream(ends: Ends, machine: Machine) -> None:
         )
 
 
-@on(3)
-def test_module_unloads_and_comes_back(ends: Ends) -> None:
+def unloads_and_comes_back(ends: Ends) -> None:
     """After connections close nothing is left; the link ends and begins again."""
     with traffic.measured(ends):
         ends.stream(size=MIB, conns=4, at_once=4)
@@ -131,3 +130,8 @@ def test_module_unloads_and_comes_back(ends: Ends) -> None:
     with traffic.measured(ends) as moved:
         ends.stream(size=4 * MIB, settle=60000)
     assert moved.ring_share() > 0.9, moved.seen()
+
+
+@on(3)
+def test_module_unloads_and_comes_back(ends: Ends) -> None:
+    unloads_and_comes_back(ends)
