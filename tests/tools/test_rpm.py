@@ -28,14 +28,14 @@ FILES = {
 # What dkms does: it reads dkms.conf, and runs its command in a copy of the sources.
 DKMS = r"""
 set -eu
-dkms_tree=$1 kernel_source_dir=$2
+dkms_tree=$1 kernel_source_dir=$2 kernelver=$4
 . "$3/dkms.conf"
 place=$dkms_tree/$PACKAGE_NAME/$PACKAGE_VERSION/build
 mkdir -p "$place"
 cp -r "$3/." "$place"
 cd "$place"
 [[ $4 =~ $BUILD_EXCLUSIVE_KERNEL ]]
-export MAKEFLAGS="-j$(nproc) CC=$5" kernelver=$4
+export MAKEFLAGS="-j$(nproc) CC=$5"
 eval "${MAKE[0]}"
 for i in "${!BUILT_MODULE_NAME[@]}"; do
 	realpath "${BUILT_MODULE_LOCATION[$i]}/${BUILT_MODULE_NAME[$i]}.ko"
