@@ -11,6 +11,7 @@
 #   make compat       programs as Debian ships them, between two guests, and other people's
 #                     suites of tests; prints tables
 #   make deb          Debian packages, in build/deb; make rpm: those for Fedora, EL and SUSE, in build/rpm
+#   make xwayd-static one file for domain 0 of hosts that take no packages, in build/tools
 #
 # What a test needs and is not there is installed with apt-get if we are root.
 
@@ -106,8 +107,11 @@ deb:
 rpm:
 	rpm/build
 
+xwayd-static:
+	$(MAKE) -C tools $@
+
 clean:
 	rm -rf build
 
 .PHONY: all packages demo check check-unit check-tools check-debug check-stress check-style
-.PHONY: check-plain check-xen check-deep bench bench-quick compat deb rpm clean
+.PHONY: check-plain check-xen check-deep bench bench-quick compat deb rpm xwayd-static clean
