@@ -25,7 +25,12 @@
 #define LOOK (30 * HZ)
 
 static void heartbeat_look(struct work_struct *work);
-static DECLARE_DEFERRABLE_WORK(look, heartbeat_look);
+static DECLARE_DELAYED_WORK(look, heartbeat_look);
+
+static void look_later(void)
+{
+	queue_delayed_work(xway_core_wq, &look, round_jiffies_relative(LOOK));
+}
 
 /* Initialize a new session. Context: link's lock held, state WAITING. */
 void xway_heartbeat_reset(struct link *link)
@@ -34,50 +39,75 @@ void xway_heartbeat_reset(struct link *link)
 	WRITE_ONCE(link->heart.silent, 0);
 }
 
-/* The peer ends a session before it ends: so one that says CLOSING is not gone. */
 static void heartbeat_check_gone(struct link *link)
 {
 	lockdep_assert_held(&link->pub.lock);
-	if (!link->gone && link->pub.state == XWAY_LINK_UP && link->tp->gone &&
-	    READ_ONCE(link->import.hdr->state) != XWAY_ARENA_CLOSING &&
-	    link->tp->gone(link)) {
-		link->gone = true;
-		queue_work(xway_core_wq, &link->work);
-	}
+	if (link->gone || link->pub.state != XWAY_LINK_UP || !link->tp->gone ||
+	    !link->tp->gone(link))
+		return;
+	/* A peer that ends a session in order says CLOSING before it closes its end
+	 * of the event channel: so look in the other order.
+	 */
+	virt_rmb();
+	if (READ_ONCE(link->import.hdr->state) == XWAY_ARENA_CLOSING)
+		return;
+	link->gone = true;
+	queue_work(xway_core_wq, &link->work);
+}
+
+/* What any kernel that runs changes when it is asked, or by itself */
+static u32 heartbeat_sign(const struct xway_header *peer)
+{
+	return READ_ONCE(peer->bell_cons) + READ_ONCE(peer->bell_prod) +
+	       READ_ONCE(peer->ctl_cons) + READ_ONCE(peer->ctl_prod);
+}
+
+/* Is it too early to ask again? Also without the lock: then it is only a guess. */
+static bool too_early(const struct heart *h)
+{
+	return READ_ONCE(h->asked) &&
+	       time_before(jiffies, READ_ONCE(h->at) + BEAT / 2);
 }
 
 unsigned int xway_link_silent(struct xway_link *pub)
 {
 	struct link *link = to_link(pub);
 	struct heart *h = &link->heart;
-	u32 cons;
+	unsigned int ret = 0;
+	u32 sign;
 
+	/* Ask once for all that wait on one link. */
+	if (READ_ONCE(pub->state) == XWAY_LINK_UP && too_early(h))
+		return READ_ONCE(h->silent);
 	mutex_lock(&pub->lock);
-	if (pub->state != XWAY_LINK_UP ||
-	    (h->asked && time_before(jiffies, h->at + BEAT / 2)))
+	if (pub->state != XWAY_LINK_UP)
 		goto out;
-	cons = READ_ONCE(link->import.hdr->bell_cons);
-	if (h->asked && cons == h->cons) {
-		if (time_before(jiffies, h->at + BEAT))
+	ret = h->silent;
+	if (too_early(h))
+		goto out;
+	sign = heartbeat_sign(link->import.hdr);
+	if (h->asked && sign == h->sign) {
+		/* Looks are a second apart, give or take some jiffies. */
+		if (time_before(jiffies, h->at + BEAT * 3 / 4))
 			goto out;
 		/* However late this look is: it may be this domain that did not
 		 * run.
 		 */
-		WRITE_ONCE(h->silent, min(h->silent + 1, U16_MAX));
-		h->at = jiffies;
-		if (h->silent >= DOUBT)
+		ret++;
+		if (ret >= DOUBT)
 			heartbeat_check_gone(link);
-		goto out;
+	} else {
+		WRITE_ONCE(h->asked, true);
+		h->sign = sign;
+		ret = 0;
+		/* Orders nothing: the peer need not find anything. */
+		xway_doorbell_post(link, XWAY_POST_CTL, &h->last);
 	}
-	h->asked = true;
-	h->cons = cons;
-	h->at = jiffies;
-	WRITE_ONCE(h->silent, 0);
-	/* Orders nothing: the peer need not find anything. */
-	xway_doorbell_post(link, XWAY_POST_CTL, &h->last);
+	WRITE_ONCE(h->silent, ret);
+	WRITE_ONCE(h->at, jiffies);
 out:
 	mutex_unlock(&pub->lock);
-	return READ_ONCE(h->silent);
+	return ret;
 }
 EXPORT_SYMBOL_GPL(xway_link_silent);
 
@@ -92,13 +122,13 @@ static void heartbeat_look(struct work_struct *work)
 		mutex_unlock(&link->pub.lock);
 	}
 	mutex_unlock(&xway_links_lock);
-	queue_delayed_work(xway_core_wq, &look, LOOK);
+	look_later();
 }
 
 /* Begin to look for peers that have ended. Context: initialization. */
 void __init xway_heartbeat_init(void)
 {
-	queue_delayed_work(xway_core_wq, &look, LOOK);
+	look_later();
 }
 
 /* Context: process, unload. */

@@ -37,14 +37,14 @@ struct doorbell {
 /**
  * struct heart - whether the peer's kernel runs, under the link's lock
  * @asked: a beat was sent in this session
- * @cons: the peer's bell_cons when the last beat was sent
+ * @sign: what heartbeat_sign() said when the last beat was sent
  * @last: private to xway_doorbell_post()
  * @at: when the last beat was sent, or last found not to be taken, in jiffies
- * @silent: seconds in which the last beat was not taken; read without the lock, too
+ * @silent: seconds in which the peer gave no sign; read without the lock, too
  */
 struct heart {
 	bool asked;
-	u32 cons;
+	u32 sign;
 	u32 last;
 	unsigned long at;
 	unsigned int silent;

@@ -688,9 +688,7 @@ static void conn_do_fallback(struct xway_conn *conn, struct sock *sk)
 	err = xway_rx_requeue(conn, sk);
 	if (err == -EILSEQ)
 		conn_lost(conn, sk);
-	/* In state OPENING the peer may still make its half: wait for its
-	 * answer.
-	 */
+	/* In state OPENING xway_handshake_close() gives up our half first. */
 	state = READ_ONCE(conn->state);
 	if (!err && state != XWAY_CONN_OPEN && state != XWAY_CONN_OPENING &&
 	    !test_bit(XWAY_F_BAD, &conn->flags) &&
@@ -842,7 +840,9 @@ static void conn_work(struct work_struct *work)
 	if (sk && READ_ONCE(conn->sk) == sk && conn->rx.spilled &&
 	    test_bit(XWAY_F_FALLBACK, &conn->flags) && !xway_rx_done(conn))
 		conn_retry(conn);
-	if (sk && test_and_clear_bit(XWAY_F_TIMED_OUT, &conn->flags))
+	/* The peer may have run again since timeout.c looked. */
+	if (sk && test_and_clear_bit(XWAY_F_TIMED_OUT, &conn->flags) &&
+	    READ_ONCE(conn->silent) && !xway_tx_empty(conn))
 		conn_abort(conn, sk, ETIMEDOUT);
 	else if (sk && test_bit(XWAY_F_WAITING, &conn->flags))
 		conn_check_wait(conn, sk);

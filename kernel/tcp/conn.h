@@ -154,8 +154,9 @@ struct xway_rx {
  * @grows: there was room for a larger ring at the last look
  * @grown: times that it gave up its ring for a larger one, at most DOUBLINGS
  * @postponed: times that it was told to ask later, at most POSTPONED_MAX
- * @silent: seconds that bytes were unread and the peer's kernel silent; only
- *	timeout.c uses it
+ * @silent: looks of timeout.c in a row, one a second, at which bytes were unread
+ *	and the peer's kernel was silent
+ * @silent_cons: the peer's index at the last look of timeout.c
  * @keepalive_bytes: bytes by ring when keepalive.c last looked
  * @idle_bytes: bytes when evict.c last found that some had moved
  * @idle_since: when that was, in jiffies
@@ -195,7 +196,8 @@ struct xway_conn {
 	bool grows;
 	u8 grown;
 	u8 postponed;
-	u16 silent;
+	u32 silent;
+	u32 silent_cons;
 	u64 keepalive_bytes;
 	u64 idle_bytes;
 	unsigned long idle_since;

@@ -458,8 +458,9 @@ void xway_handshake_free_work(struct work_struct *work)
  * @conn: connection, its rx.lock held
  *
  * Sends CLOSE when nothing of the peer's half is needed any more. Destroys the
- * own half when the peer has sent CLOSE, too. Without a socket it does not wait
- * for that: a silent peer would keep the connection, and with it the module.
+ * own half when the peer has sent CLOSE, too. It waits for that only while there is
+ * a socket, and for the answer to OPEN only while the connection does not fall
+ * back: a silent peer would keep the connection, and with it the module.
  *
  * Context: the helper; may sleep.
  */
@@ -470,6 +471,12 @@ void xway_handshake_close(struct xway_conn *conn)
 
 	lockdep_assert_held(&conn->rx.lock);
 	mutex_lock(&link->lock);
+	/* OPEN is not answered, so nothing is mapped, and nobody uses our half. */
+	if (conn->state == XWAY_CONN_OPENING &&
+	    (gone || test_bit(XWAY_F_FALLBACK, &conn->flags))) {
+		WRITE_ONCE(conn->state, XWAY_CONN_TCP);
+		half_free(conn);
+	}
 	if (conn->state == XWAY_CONN_OPEN &&
 	    (gone || (test_bit(XWAY_F_RX_CLOSED, &conn->flags) &&
 		      test_bit(XWAY_F_TX_CLOSED, &conn->flags)))) {

@@ -20,7 +20,7 @@ static void timeouts_look(struct work_struct *work);
 static DECLARE_DELAYED_WORK(look, timeouts_look);
 
 /*
- * Seconds that TCP would go on for if it got no acknowledgement. Without
+ * Seconds that TCP would go on for if it got no acknowledgment. Without
  * TCP_USER_TIMEOUT they are those of tcp_model_timeout() in net/ipv4/tcp_timer.c.
  */
 static unsigned int timeout_of(const struct sock *sk)
@@ -38,6 +38,17 @@ static unsigned int timeout_of(const struct sock *sk)
 	return DIV_ROUND_UP(limit, HZ);
 }
 
+/* Has the peer's program read since the last look? Then its kernel runs, whatever says else. */
+static bool was_read(struct xway_conn *conn)
+{
+	const struct xway_words *peer = rcu_dereference(conn->chan.peer);
+	u32 cons = peer ? READ_ONCE(peer->cons) : conn->silent_cons;
+	bool ret = cons != conn->silent_cons;
+
+	conn->silent_cons = cons;
+	return ret;
+}
+
 /* The peer's kernel is silent, and bytes are unread: is it for too long? */
 static bool timed_out(struct xway_conn *conn)
 {
@@ -46,9 +57,10 @@ static bool timed_out(struct xway_conn *conn)
 
 	if (!sk)
 		return false;
-	if (conn->silent < U16_MAX)
-		conn->silent++;
-	ret = conn->silent >= min_t(unsigned int, timeout_of(sk), U16_MAX);
+	/* The first look may come right after the bytes. */
+	WRITE_ONCE(conn->silent, conn->silent + 1);
+	ret = READ_ONCE(sk->sk_state) != TCP_CLOSE &&
+	      conn->silent > timeout_of(sk);
 	sock_put(sk);
 	return ret;
 }
@@ -60,12 +72,12 @@ static bool timed_out(struct xway_conn *conn)
 static void timeout_look(struct xway_conn *conn)
 	__must_hold(RCU)
 {
-	if (xway_tx_empty(conn) || !xway_conn_stop(conn)) {
-		conn->silent = 0;
+	if (was_read(conn) || xway_tx_empty(conn) || !xway_conn_stop(conn)) {
+		WRITE_ONCE(conn->silent, 0);
 		return;
 	}
 	if (!xway_link_silent(conn->chan.link))
-		conn->silent = 0;
+		WRITE_ONCE(conn->silent, 0);
 	else if (timed_out(conn))
 		xway_conn_time_out(conn);
 	xway_conn_continue(conn);

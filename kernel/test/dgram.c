@@ -345,6 +345,20 @@ static void dgram_say(struct dgram_link *dl, struct dgram_chan *ch, u32 type)
 	xway_ctl_send(&dgram_client, dl->link, &msg);
 }
 
+/* Has the peer accepted the channel while this end was silent? Then it is owed a CLOSE. */
+static bool dgram_unheard_accept(const struct dgram_link *dl, struct dgram_chan *ch)
+{
+	u32 i;
+
+	for (i = 0; i < dl->n_unheard; i++) {
+		if (dl->unheard[i].type != XWAY_CTL_ACCEPT || dl->unheard[i].chan != ch->chan.id)
+			continue;
+		xway_chan_set_peer_id(&ch->chan, &dl->unheard[i]);
+		return true;
+	}
+	return false;
+}
+
 /*
  * End the channel, if there is one, and try to open another. Nobody waits for the peer:
  * the core keeps for it what it may still use. If this end has asked and the answer has not
@@ -366,8 +380,9 @@ static void dgram_close(struct dgram_link *dl)
 	if (ch->state != DGRAM_OPENING) {
 		xway_peer_uncharge(dl->link->peer, ch->chan.peer_ring_pages);
 		xway_chan_unmap(&ch->chan);
-		dgram_say(dl, ch, XWAY_CTL_CLOSE);
 	}
+	if (ch->state != DGRAM_OPENING || dgram_unheard_accept(dl, ch))
+		dgram_say(dl, ch, XWAY_CTL_CLOSE);
 	dgram_destroy(ch);
 	queue_delayed_work(xway_core_wq, &dl->tend, DGRAM_RETRY);
 }
