@@ -371,7 +371,8 @@ on_reboot = "destroy"
 
 def _boot_disk(config: Config, number: int) -> bytes:
     """Return the disk that the firmware of an HVM guest starts; the kernels are on the second."""
-    kernel = f"linux (hd1)/vmlinuz-{config.kernel} {_command_line(config, number)}"
+    # Early on, Linux would look for bridges at 8192 places, each time by way of domain 0.
+    kernel = f"linux (hd1)/vmlinuz-{config.kernel} pci=noearly {_command_line(config, number)}"
     return bootdisk.disk(kernel, f"initrd (hd1)/initrd-{config.kernel}", "boot")
 
 

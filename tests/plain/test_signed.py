@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rig import build, packages
+from rig import build
+from rig.debian import Debian
 from rig.guest import Guest
 from rig.host import need_packages
 from rig.machine import Machine
@@ -25,14 +26,14 @@ for _ in range(20):
 """
 
 
-def sign(kernel: str, modules: list[Path], folder: Path) -> list[Path]:
+def sign(debian: Debian, kernel: str, modules: list[Path], folder: Path) -> list[Path]:
     """Sign copies of modules with a key made for that, as dkms does."""
     need_packages(["openssl"])
     key, certificate = folder / "mok.key", folder / "mok.pub"
     words = "req -new -x509 -nodes -days 36500 -newkey rsa:2048 -outform DER -subj".split()
     made = ["-keyout", key, "-out", certificate]
     subprocess.run(["openssl", *words, "/CN=test", *made], check=True, capture_output=True)
-    program = build.headers(kernel) / "scripts/sign-file"
+    program = build.headers(debian, kernel) / "scripts/sign-file"
     for module in modules:
         subprocess.run([program, "sha256", key, certificate, module, folder / module.name], check=True)
     return [folder / module.name for module in modules]
@@ -40,7 +41,7 @@ def sign(kernel: str, modules: list[Path], folder: Path) -> list[Path]:
 
 def refused(guest: Guest, modules: list[Path], error: str, message: str) -> str:
     """See that modules are not loaded and connections work; return what xway says of it."""
-    release = packages.kernel_release("6.12")
+    release = guest.run("uname -r").stdout.strip()
     for path in modules:
         guest.put(path, f"/lib/modules/{release}/updates/dkms/{path.name}")
     guest.run(["depmod", release])
@@ -59,10 +60,11 @@ def refused(guest: Guest, modules: list[Path], error: str, message: str) -> str:
 def test_modules_without_a_trusted_key_are_refused(machine: Machine, tmp_path: Path) -> None:
     """By lockdown, as Debian's kernel has it where the firmware enforces Secure Boot; and by sig_enforce."""
     guest = machine.guest("g1")
-    made = build.products("6.12", packages.kernel_release("6.12"))
+    debian = machine.config.debian
+    made = build.products(debian, "6.12")
     guest.put(made.programs["xway"], "/usr/local/bin/xway", mode=0o755)
     unsigned = [path for path in made.modules if "test" not in path.stem]
-    signed = sign("6.12", unsigned, tmp_path)
+    signed = sign(debian, "6.12", unsigned, tmp_path)
     locked = "Lockdown: modprobe: unsigned module loading is restricted; see man kernel_lockdown.7"
     said = refused(guest, unsigned, "Operation not permitted", locked)
     assert "and this one is not signed" in said
