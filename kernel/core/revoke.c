@@ -65,7 +65,7 @@ static void retry(struct work_struct *work)
 		forget(u);
 	}
 	if (!list_empty(&pages))
-		schedule_delayed_work(&retry_work, RETRY);
+		queue_delayed_work(xway_core_wq, &retry_work, RETRY);
 	mutex_unlock(&pages_lock);
 }
 
@@ -95,7 +95,7 @@ void xway_revoke(struct link *link, struct page *page, u32 ref)
 	mutex_lock(&pages_lock);
 	list_add(&u->node, &pages);
 	mutex_unlock(&pages_lock);
-	schedule_delayed_work(&retry_work, 1);
+	queue_delayed_work(xway_core_wq, &retry_work, 1);
 }
 
 /**
@@ -112,7 +112,7 @@ void xway_revoke_flush(void)
 	int i;
 
 	for (i = 0; i < 100 && xway_unrevoked(); i++) {
-		mod_delayed_work(system_wq, &retry_work, 0);
+		mod_delayed_work(xway_core_wq, &retry_work, 0);
 		msleep(20);
 	}
 	cancel_delayed_work_sync(&retry_work);
