@@ -151,8 +151,10 @@ static inline void xway_proto_recvmsg(struct proto *p)
 		p->recvmsg = (void *)xway_recvmsg_addr_len;
 }
 
-/* Linux 6.5 has removed sendpage for this flag, and the old ways of splice(). */
-#ifdef MSG_SPLICE_PAGES
+/* Linux 6.5 has removed sendpage with this flag of its, and the old ways of splice().
+ * MSG_SPLICE_PAGES, which came instead, says nothing: stable releases of 6.1 have it, too.
+ */
+#ifndef MSG_SENDPAGE_NOTLAST
 /* Without splice_read, splice() copies by our recvmsg. */
 static inline void xway_ops_compat(struct proto_ops *ops)
 {
