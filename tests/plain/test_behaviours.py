@@ -174,9 +174,10 @@ def test_behaviours_do_not_depend_on_the_module(machine: Machine) -> None:
 @pytest.mark.rig(kernel="6.12")
 def test_some_behaviours_do_not_depend_on_the_module(machine: Machine) -> None:
     same_by_ring(machine, "", *SOME)
+    same_by_ring(machine, " --ipv6", *SOME)
 
 
-@pytest.mark.rig(kernel="newest")
+@pytest.mark.rig(kernel="newest", deep=True)
 @pytest.mark.rig(kernel="6.1", deep=True)
 def test_behaviours_by_ipv6_do_not_depend_on_the_module(machine: Machine) -> None:
     same_by_ring(machine, " --ipv6")
