@@ -66,8 +66,7 @@ def _show(found: dict[str, dict[str, Series]]) -> None:
 
 def _check(arguments: argparse.Namespace) -> None:
     for word in arguments.test:
-        mode, _, size = word.partition(":")
-        if mode not in micro.MODES or not size.isdigit() or not int(size):
+        if not micro.is_test(word):
             raise RigError(f"{word} is not MODE:SIZE, MODE being {' or '.join(micro.MODES)}")
     if arguments.rounds < 1:
         raise RigError(f"--rounds {arguments.rounds}: at least 1")
@@ -95,7 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
 
             pair.both(put)
         found = _measure(pair, arguments)
-        rig.check_logs()
+        for line in rig.check_logs():
+            pair.problem(line)
     finally:
         rig.down()
     if arguments.json:

@@ -22,6 +22,12 @@ PORT = "7100"
 CHECKED = {1: 20_000, 2048: 2_000_000, 65536: 8_000_000}  # size of messages: bytes
 
 
+def is_test(word: str) -> bool:
+    """Tell whether a word of the command line is MODE:SIZE."""
+    mode, _, size = word.partition(":")
+    return mode in MODES and size.isdigit() and int(size) > 0
+
+
 class Hangs(RigError):
     """A measurement does not end; the text has what the guests could tell about it."""
 

@@ -125,11 +125,10 @@ def _parser() -> argparse.ArgumentParser:
 def _check(tests: Sequence[str], paths: Sequence[str]) -> None:
     """Fail if one of the tests is none, or has not all of the paths."""
     for word in tests:
-        mode, _, size = word.partition(":")
         if word in COPIES:
             if not set(paths) <= {NETFRONT, XWAY}:
                 raise RigError(f"{word}: a program runs from guest to guest, over netfront or xway")
-        elif mode not in micro.MODES or not size.isdigit() or not int(size):
+        elif not micro.is_test(word):
             raise RigError(f"{word} is not MODE:SIZE, MODE being {' or '.join(micro.MODES)}, nor a program")
 
 
