@@ -24,6 +24,8 @@
 #include <xenevtchn.h>
 #include <xengnttab.h>
 
+#include "fake_domains.h"
+
 #define HANDLE ((void *)8)
 
 xc_interface *xc_interface_open(xentoollog_logger *l, xentoollog_logger *d, unsigned int flags)
@@ -41,26 +43,8 @@ int xc_interface_close(xc_interface *xch)
 int xc_domain_getinfolist(xc_interface *xch, uint32_t first, unsigned int max,
 			  xc_domaininfo_t *info)
 {
-	unsigned int id, flags, uuid;
-	char path[256];
-	int found = 0;
-	FILE *file;
-
 	(void)xch, (void)max;
-	snprintf(path, sizeof(path), "%s/domains", getenv("FAKE_XEN"));
-	file = fopen(path, "r");
-	while (file && fscanf(file, "%u %x %u", &id, &flags, &uuid) == 3) {
-		if (id < first || (found && id >= info->domain))
-			continue;
-		memset(info, 0, sizeof(*info));
-		info->domain = id;
-		info->flags = flags;
-		info->handle[15] = uuid;
-		found = 1;
-	}
-	if (file)
-		fclose(file);
-	return found;
+	return fake_domain(first, info);
 }
 
 #if XEN_DOMCTL_INTERFACE_VERSION < 0x16 /* Xen before 4.18 */

@@ -4,9 +4,8 @@
 #define MEMSTORE_H
 
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 
+#include "check.h"
 #include "xwayd/xwayd.h"
 
 struct mem {
@@ -24,14 +23,6 @@ struct mem {
 	struct event *events, **last_event;
 	struct dom *doms;
 };
-
-#define CHECK(cond)                                                                        \
-	do {                                                                               \
-		if (!(cond)) {                                                             \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #cond); \
-			exit(1);                                                           \
-		}                                                                          \
-	} while (0)
 
 void mem_init(struct mem *m);
 void mem_free(struct mem *m);

@@ -28,7 +28,8 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
-#include <xenctrl.h>
+
+#include "fake_domains.h"
 
 #define HYPERCALL _IOC(_IOC_NONE, 'P', 0, 6 * sizeof(uint64_t))
 #define LAST_OF_4_19 334
@@ -39,30 +40,6 @@ static void check(int ok, const char *what)
 		return;
 	perror(what);
 	exit(1);
-}
-
-/* The first domain from @first on, as old releases answer. */
-static int find(unsigned int first, xc_domaininfo_t *info)
-{
-	unsigned int id, flags, uuid;
-	char path[256];
-	int found = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/domains", getenv("FAKE_XEN"));
-	file = fopen(path, "r");
-	while (file && fscanf(file, "%u %x %u", &id, &flags, &uuid) == 3) {
-		if (id < first || (found && id >= info->domain))
-			continue;
-		memset(info, 0, sizeof(*info));
-		info->domain = id;
-		info->flags = flags;
-		info->handle[15] = uuid;
-		found = 1;
-	}
-	if (file)
-		fclose(file);
-	return found;
 }
 
 static void copy(pid_t pid, int out, void *here, uint64_t there, size_t len)
@@ -89,7 +66,7 @@ static int hypercall(pid_t pid, uint64_t at)
 		return -EACCES;
 	if (domctl.cmd != XEN_DOMCTL_getdomaininfo)
 		return -ENOSYS;
-	if (!find(domctl.domain, &domctl.u.getdomaininfo))
+	if (!fake_domain(domctl.domain, &domctl.u.getdomaininfo))
 		return -ESRCH;
 	domctl.domain = domctl.u.getdomaininfo.domain;
 	copy(pid, 1, &domctl, call[1], sizeof(domctl));

@@ -34,6 +34,15 @@ void restart(const char *config)
 	start(config);
 }
 
+void say_hello(void)
+{
+	mem_guest(&m, 1, "xway/2", OFFER_1);
+	mem_guest(&m, 2, "xway/1", OFFER_2);
+	mem_run(&m, &x, 200);
+	expect("2/xway/link/1", OFFER_1);
+	expect("1/xway/link/2", OFFER_2);
+}
+
 void expect_at(const char *file, int line, const char *path, const char *value)
 {
 	const char *have = mem_get(&m, path);

@@ -21,6 +21,8 @@ extern struct xwayd x;
 struct policy *policy(const char *text);
 void start(const char *config);
 void restart(const char *config);
+/* Domains 1 and 2, which may talk, make offers, and each sees the other's. */
+void say_hello(void);
 
 void expect_at(const char *file, int line, const char *path, const char *value);
 #define expect(path, value) expect_at(__FILE__, __LINE__, "/local/domain/" path, value)
