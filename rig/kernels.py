@@ -57,6 +57,7 @@ MODULE_FOLDERS = (
     "net/tls/",
     "net/unix/",
     "net/vmw_vsock/",
+    "net/xfrm/",
 )
 
 

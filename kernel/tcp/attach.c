@@ -23,6 +23,7 @@
 
 #include "compat.h"
 #include "conn.h"
+#include "ipsec.h"
 #include "proto.h"
 #include "attach.h"
 #include "trace.h"
@@ -137,6 +138,20 @@ void xway_attach_tuple(const struct sock *sk, bool active,
 	tuple->dport = active ? other : own;
 }
 
+/* Has the socket keys with which TCP signs packets? */
+static bool keyed(const struct sock *sk)
+{
+#ifdef CONFIG_TCP_MD5SIG
+	if (rcu_access_pointer(tcp_sk(sk)->md5sig_info))
+		return true;
+#endif
+#ifdef CONFIG_TCP_AO
+	if (rcu_access_pointer(tcp_sk(sk)->ao_info))
+		return true;
+#endif
+	return false;
+}
+
 /* Why a socket whose ULP slot is empty, or ours, cannot be attached. */
 static enum xway_reason unfit(const struct sock *sk)
 {
@@ -151,8 +166,10 @@ static enum xway_reason unfit(const struct sock *sk)
 	if (rcu_access_pointer(sk->sk_filter))
 		return XWAY_R_FILTER;
 	if (READ_ONCE(sk->sk_rcvlowat) > 1 || READ_ONCE(sk->sk_peek_off) >= 0 ||
-	    READ_ONCE(sk->sk_max_pacing_rate) != ~0UL)
+	    READ_ONCE(sk->sk_max_pacing_rate) != ~0UL || keyed(sk))
 		return XWAY_R_OPTION;
+	if (xway_ipsec_set(sk))
+		return XWAY_R_IPSEC;
 	return XWAY_R_NONE;
 }
 
@@ -369,10 +386,13 @@ static void state_changed(struct sock *sk, int old, int new)
 	conn = xway_attached(sk);
 	if (!conn)
 		return;
-	if (new == TCP_ESTABLISHED) {
+	/* At SYN_SENT the active end had no route yet. */
+	if (new == TCP_ESTABLISHED && !xway_ipsec_set(sk)) {
 		xway_conn_established(conn, sk);
 	} else {	/* connect() failed, or the peer called connect(), too */
-		if (new == TCP_SYN_RECV)
+		if (new == TCP_ESTABLISHED)
+			atomic64_inc(&xway_reasons[XWAY_R_IPSEC]);
+		else if (new == TCP_SYN_RECV)
 			atomic64_inc(&xway_reasons[XWAY_R_SIMULTANEOUS]);
 		xway_detach(conn, sk);
 	}

@@ -20,6 +20,7 @@
 #include "conn.h"
 #include "evict.h"
 #include "handshake.h"
+#include "ipsec.h"
 #include "proto.h"
 #include "ringsize.h"
 #include "attach.h"
@@ -759,6 +760,20 @@ static void conn_check_wait(struct xway_conn *conn, struct sock *sk)
 	}
 }
 
+/* The route is not valid any more, or IPsec has a say. rx.lock is held. */
+static void conn_check_policy(struct xway_conn *conn, struct sock *sk)
+{
+	bool denied;
+
+	clear_bit(XWAY_F_POLICY, &conn->flags);
+	lock_sock(sk);
+	/* Without a route the next look asks again. */
+	denied = conn->sk == sk && xway_ipsec_check(sk) == -EPERM;
+	release_sock(sk);
+	if (denied)
+		xway_conn_fallback(conn, XWAY_R_IPSEC);
+}
+
 /* The peer falls back or parks: so do we. */
 static void conn_peer_fell_back(struct xway_conn *conn, u32 flags)
 {
@@ -806,6 +821,8 @@ static void conn_work(struct work_struct *work)
 	rcu_read_unlock();
 
 	sk = xway_conn_hold_sk(conn);
+	if (sk && sk->sk_socket && test_bit(XWAY_F_POLICY, &conn->flags))
+		conn_check_policy(conn, sk);
 	if (sk && test_bit(XWAY_F_BAD, &conn->flags)) {
 		mutex_unlock(&conn->rx.lock);
 		conn_abort(conn, sk, ECONNRESET);

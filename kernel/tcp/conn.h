@@ -40,6 +40,7 @@ enum {
 	XWAY_F_WAITING,		/* the helper looks how long the sender waits */
 	XWAY_F_GROW,		/* the helper looks whether a larger ring fits */
 	XWAY_F_TIMED_OUT,	/* the peer's kernel was silent for too long */
+	XWAY_F_POLICY,		/* the helper looks at IPsec policies */
 };
 
 /**

@@ -23,8 +23,18 @@ static enum xway_reason opt_refusal(int level, int optname)
 			return XWAY_R_OPTION;
 		}
 	}
-	if (level == SOL_IPV6 && optname == IPV6_ADDRFORM)
-		return XWAY_R_OPTION;
+	if (level == SOL_IP &&
+	    (optname == IP_XFRM_POLICY || optname == IP_IPSEC_POLICY))
+		return XWAY_R_IPSEC;
+	if (level == SOL_IPV6) {
+		switch (optname) {
+		case IPV6_XFRM_POLICY:
+		case IPV6_IPSEC_POLICY:
+			return XWAY_R_IPSEC;
+		case IPV6_ADDRFORM:
+			return XWAY_R_OPTION;
+		}
+	}
 	return XWAY_R_NONE;
 }
 

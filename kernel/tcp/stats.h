@@ -56,6 +56,7 @@ enum xway_counter {
 	x(FILTER, "socket-filter")					\
 	x(ULP, "upper-layer-protocol")					\
 	x(OPTION, "socket-option")					\
+	x(IPSEC, "ipsec")		/* a policy counts for it */	\
 	x(STALLED, "stalled")		/* full, and nobody reads */	\
 	x(IDLE, "idle")			/* evicted, or the peer parks */ \
 	x(GROW, "larger-ring")		/* which it gets next */	\

@@ -14,6 +14,7 @@
 #include <net/tcp.h>
 
 #include "conn.h"
+#include "ipsec.h"
 #include "timeout.h"
 
 static void timeouts_look(struct work_struct *work);
@@ -93,6 +94,7 @@ static void timeouts_look(struct work_struct *work)
 		if (READ_ONCE(conn->state) != XWAY_CONN_OPEN)
 			continue;
 		again = true;
+		xway_ipsec_look(conn);
 		timeout_look(conn);
 	}
 	rcu_read_unlock();

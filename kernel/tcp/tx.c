@@ -11,6 +11,7 @@
 #include <net/tcp.h>
 
 #include "conn.h"
+#include "ipsec.h"
 #include "ringsize.h"
 #include "trace.h"
 #include "tx.h"
@@ -72,6 +73,7 @@ bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk)
 	const struct xway_words *peer;
 	bool ok = false;
 	u32 flags;
+	int err;
 
 	sock_owned_by_me(sk);
 	if (!conn->tx.usable || (READ_ONCE(conn->flags) & TX_OVER) ||
@@ -87,6 +89,13 @@ bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk)
 		     !(flags & (XWAY_WORDS_FALLBACK | XWAY_WORDS_NO_READER |
 				XWAY_WORDS_HOLD)) &&
 		     READ_ONCE(peer->gen_done) == conn->tx.gen;
+	}
+	err = ok ? xway_ipsec_check(sk) : 0;
+	if (err) {
+		rcu_read_unlock();
+		if (err == -EPERM)
+			xway_conn_fallback(conn, XWAY_R_IPSEC);
+		return false;
 	}
 	if (ok) {
 		tx_mark(conn, sk);

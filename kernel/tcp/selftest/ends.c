@@ -18,6 +18,15 @@ static void ready(struct sock *sk)
 	woken[tcp_sk(sk) == tp[A]]++;
 }
 
+static int routed(struct sock *sk)
+{
+	return 0;
+}
+
+static const struct inet_connection_sock_af_ops af_ops = {
+	.rebuild_header = routed,
+};
+
 /* No file, no user, no reference: workers find that it is gone already. */
 static void dress(int which, u16 family)
 {
@@ -27,6 +36,7 @@ static void dress(int which, u16 family)
 	rwlock_init(&sk->sk_callback_lock);
 	sk->sk_data_ready = ready;
 	sk->sk_family = family;
+	inet_csk(sk)->icsk_af_ops = &af_ops;
 	sk->sk_daddr = htonl(0x0a000001 + !which);
 	sk->sk_rcv_saddr = htonl(0x0a000001 + which);
 #if IS_ENABLED(CONFIG_IPV6)

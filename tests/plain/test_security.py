@@ -1,0 +1,226 @@
+"""What IPsec, a tunnel or TCP's own signatures protect does not go by ring, whenever they are set."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from rig.guest import Guest
+from tests import traffic
+
+# Both ends, in two network namespaces that a veth joins. It tells what moved in each step.
+STEPS = r"""
+import json, re, socket, struct, subprocess, sys, time
+
+NEAR, FAR, MODE, *TUNNEL = sys.argv[1:]
+FAMILY = socket.AF_INET6 if ":" in FAR else socket.AF_INET
+SERVER = '''
+import socket, sys, threading
+def serve(end):
+    while text := end.recv(65536):
+        end.sendall(text)
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+listener = socket.create_server(("", 7), family=family)
+print("listening", flush=True)
+while True:
+    threading.Thread(target=serve, args=[listener.accept()[0]]).start()
+'''
+IP_XFRM_POLICY, IPV6_XFRM_POLICY = 17, 35
+
+def sh(command):
+    subprocess.run(["sh", "-ec", command], check=True)
+
+def stats():
+    told = json.loads(subprocess.run(["xway", "-j", "stats"], capture_output=True, check=True).stdout)
+    return {**told["stats"], **told["fallbacks"]}
+
+def talk(end, times=20):
+    for _ in range(times):
+        end.sendall(b"x" * 1000)
+        assert len(end.recv(1000, socket.MSG_WAITALL)) == 1000
+        time.sleep(0.005)
+
+def ring(end):
+    before = stats()["tx_ring_bytes"]
+    talk(end)
+    return stats()["tx_ring_bytes"] - before
+
+def leaves(end):
+    # The ring ends at once, but the peer has to do its part.
+    until = time.monotonic() + 20
+    while ring(end) and time.monotonic() < until:
+        pass
+    return ring(end) == 0
+
+def counted(end, before):
+    # Whether it leaves the ring because of IPsec, without a byte of its own: TCP might be stuck by then
+    until = time.monotonic() + 20
+    while stats()["ipsec"] == before and time.monotonic() < until:
+        time.sleep(0.2)
+    return stats()["ipsec"] > before
+
+def connect(far=FAR):
+    end = socket.create_connection((far, 7))
+    talk(end, 40)
+    return end
+
+def policies(what):
+    for place, src, dst in ("", NEAR, FAR), ("ip netns exec far ", FAR, NEAR):
+        for way, a, b in ("out", src, dst), ("in", dst, src):
+            words = f"{place}ip xfrm policy {what} src {a} dst {b} dir {way}"
+            sh(words + (f" tmpl src {a} dst {b} proto esp mode transport" if what == "add" else ""))
+
+def protected():
+    # Bytes that ESP has carried here, both ways
+    told = subprocess.run(["ip", "-s", "xfrm", "state"], capture_output=True, text=True, check=True).stdout
+    return sum(map(int, re.findall(r"(\d+)\(bytes\), \d+\(packets\)", told)))
+
+def socket_policy(end):
+    # struct xfrm_userpolicy_info: any packet may leave as it is
+    policy = struct.pack("=16s16sHHHHHBBB3xiI", bytes(16), bytes(16), 0, 0, 0, 0, FAMILY, 0, 0, 0, 0, 0)
+    policy += struct.pack("=8Q4QII4B4x", *[2**64 - 1] * 4, *[0] * 4, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0)
+    if FAMILY == socket.AF_INET:
+        end.setsockopt(socket.SOL_IP, IP_XFRM_POLICY, policy)
+    else:
+        end.setsockopt(socket.IPPROTO_IPV6, IPV6_XFRM_POLICY, policy)
+
+for spi, src, dst in (1, NEAR, FAR), (2, FAR, NEAR):
+    for place in "", "ip netns exec far ":
+        sh(f"{place}ip xfrm state add src {src} dst {dst} proto esp spi {spi} mode transport"
+           f" auth 'hmac(sha256)' 0x{'ab' * 32} enc 'cbc(aes)' 0x{'cd' * 16}")
+command = ["ip", "netns", "exec", "far", "python3", "-c", SERVER, FAR]
+server = subprocess.Popen(command, stdout=subprocess.PIPE)
+server.stdout.readline()
+told = {}
+try:
+    first = connect()
+    told["plain"] = ring(first)
+    policies("add")
+    told["leaves"] = leaves(first)
+    told["open"] = stats()["ipsec"]
+    esp = protected()
+    second = connect()
+    told["with_policy"] = ring(second)
+    told["fresh"] = stats()["ipsec"] - told["open"]
+    told["esp"] = protected() - esp
+    policies("delete")
+    third = connect()
+    told["again_plain"] = ring(third)
+    before = stats()["ipsec"]
+    socket_policy(third)
+    told["own_policy"] = ring(third)
+    told["own"] = stats()["ipsec"] - before
+    fourth = socket.socket(FAMILY)
+    socket_policy(fourth)
+    fourth.connect((FAR, 7))
+    talk(fourth, 40)
+    told["own_policy_before"] = ring(fourth)
+    told["own_before"] = stats()["ipsec"] - before - told["own"]
+    before = stats()["ipsec"]
+    inside = (NEAR, FAR, TUNNEL[0], TUNNEL[1]), (FAR, NEAR, TUNNEL[1], TUNNEL[0])
+    for place, (src, dst, a, b) in zip(("", "ip netns exec far "), inside):
+        sh(f"{place}ip link add tunnel type {MODE} local {src} remote {dst}")
+        sh(f"{place}ip link set tunnel up; {place}ip addr add {a} peer {b} dev tunnel")
+    told["tunnel"] = ring(connect(TUNNEL[1]))
+    told["by_tunnel"] = stats()["ipsec"] - before
+    # A route that is added in mid-connection
+    fifth = connect()
+    told["plain_beside"] = ring(fifth)
+    before = stats()["ipsec"]
+    sh(f"ip route add {FAR} dev tunnel")
+    told["rerouted"] = counted(fifth, before)
+    sh(f"ip route del {FAR} dev tunnel")
+    talk(fifth)
+    # Policies that wait for keys and have packets wait, too
+    sixth = connect()
+    told["plain_last"] = ring(sixth)
+    before = stats()["ipsec"]
+    sh("sysctl -qw net.core.xfrm_larval_drop=0; ip xfrm state flush")
+    policies("add")
+    told["waits_for_keys"] = counted(sixth, before)
+    policies("delete")
+    talk(sixth)
+finally:
+    server.kill()
+print(json.dumps(told))
+"""
+
+# Both ends, a kind of tunnel between them, and the addresses of its ends
+ENDS = {
+    "ipv4": ("10.9.0.1", "10.9.0.2", "gre", "10.9.0.3", "10.9.0.4"),
+    "ipv6": ("fd77::9:1", "fd77::9:2", "ip6tnl", "fd77::9:3", "fd77::9:4"),
+}
+
+
+@pytest.fixture
+def two_networks(guest: Guest) -> Iterator[Guest]:
+    traffic.unload(guest)
+    inside = "ip -n far"
+    commands = ["ip netns add far; ip link add v type veth peer name v netns far", f"{inside} link set lo up"]
+    for near, far, *_ in ENDS.values():
+        where = "dev v nodad" if ":" in near else "dev v"
+        bits = 112 if ":" in near else 24
+        commands += [f"ip addr add {near}/{bits} {where}", f"{inside} addr add {far}/{bits} {where}"]
+    guest.run("; ".join([*commands, f"ip link set v up; {inside} link set v up"]))
+    traffic.load(guest, "10.9.0.0/24", "fd77::9:0/112")
+    yield guest
+    guest.run(
+        "ip link del tunnel; ip link del v; ip netns del far; ip xfrm policy flush; ip xfrm state flush",
+        check=False,
+    )
+    traffic.unload(guest)
+
+
+@pytest.mark.parametrize("family", ENDS)
+@pytest.mark.rig(kernel="6.12")
+@pytest.mark.rig(kernel="6.1")
+def test_ipsec_policies_keep_connections_on_tcp(two_networks: Guest, family: str) -> None:
+    """Policies of the network and of a socket, set before the connection and in its middle."""
+    told = json.loads(two_networks.run(["python3", "-c", STEPS, *ENDS[family]], timeout=300).stdout)
+    assert told["plain"] >= 20000 and told["again_plain"] >= 20000, told
+    assert told["leaves"] and not told["with_policy"], told
+    assert not told["own_policy"] and not told["own_policy_before"], told
+    # Both ends are of this kernel, and each says why it stays.
+    assert told["open"] >= 1 and told["fresh"] == 2 and told["own"] == told["own_before"] == 1, told
+    assert told["esp"] > 2 * 40 * 1000, told
+    assert not told["tunnel"] and told["by_tunnel"] == 2, told
+    assert told["plain_beside"] >= 20000 and told["rerouted"], told
+    assert told["plain_last"] >= 20000 and told["waits_for_keys"], told
+
+
+SIGNED = r"""
+import json, socket, struct, subprocess
+def stats():
+    told = json.loads(subprocess.run(["xway", "-j", "stats"], capture_output=True, check=True).stdout)
+    return {**told["stats"], **told["fallbacks"]}
+TCP_MD5SIG = 14
+def signing(end):
+    # struct tcp_md5sig: whose packets, and the key
+    peer = struct.pack("=H2x4s120x", socket.AF_INET, socket.inet_aton("127.0.0.1"))
+    end.setsockopt(socket.IPPROTO_TCP, TCP_MD5SIG, peer + struct.pack("=BBHI80s", 0, 0, 4, 0, b"key!"))
+before = stats()
+listener, active = socket.socket(), socket.socket()
+for end in (listener, active):
+    end.bind(("127.0.0.1", 0))
+    signing(end)
+listener.listen()
+active.connect(listener.getsockname())
+passive = listener.accept()[0]
+for _ in range(100):
+    for one, other in (active, passive), (passive, active):
+        one.sendall(b"x" * 1000)
+        assert len(other.recv(1000, socket.MSG_WAITALL)) == 1000
+after = stats()
+print(json.dumps({name: after[name] - before[name] for name in after}))
+"""
+
+
+@pytest.mark.rig(kernel="6.12")
+@pytest.mark.rig(kernel="6.1")
+def test_signed_connections_stay_on_tcp(guest: Guest) -> None:
+    """TCP_MD5SIG before connect() and listen(), as BGP has it."""
+    traffic.unload(guest)
+    traffic.load(guest, "127.0.0.0/8")
+    now = json.loads(guest.run(["python3", "-c", SIGNED]).stdout)
+    assert now["socket-option"] == 2 and not now["attached"] and not now["tx_ring_bytes"], now
+    traffic.unload(guest)
