@@ -133,21 +133,29 @@ static void entry_unlink(struct entry *e)
 	WRITE_ONCE(count, count - 1);
 }
 
+static bool entry_of(const struct entry *e, const struct xway_link *link)
+{
+	return e->link[0] == link || e->link[1] == link;
+}
+
 /**
- * xway_addr_del() - remove an address
+ * xway_addr_del() - remove an address of a link
  * @addr: the address or prefix, as it was added
+ * @link: the link
  *
  * A grace period has passed when this returns.
  *
  * Context: process, may sleep.
- * Return: 0 or -ENOENT.
+ * Return: 0; -ENOENT if the link has no such address.
  */
-int xway_addr_del(const struct xway_addr *addr)
+int xway_addr_del(const struct xway_addr *addr, const struct xway_link *link)
 {
 	struct entry *e;
 
 	mutex_lock(&lock);
 	e = rhashtable_lookup_fast(&table, addr, params);
+	if (e && !entry_of(e, link))
+		e = NULL;
 	if (e)
 		entry_unlink(e);
 	mutex_unlock(&lock);
@@ -156,6 +164,52 @@ int xway_addr_del(const struct xway_addr *addr)
 	synchronize_rcu();
 	entry_free(e);
 	return 0;
+}
+
+static bool listed(const struct xway_addr *addr, const struct xway_addr *list,
+		   unsigned int n)
+{
+	while (n--)
+		if (!memcmp(addr, &list[n], sizeof(*addr)))
+			return true;
+	return false;
+}
+
+/**
+ * xway_addr_keep() - remove all addresses of a link but some
+ * @link: the link
+ * @list: the addresses that it keeps, if it has them
+ * @n: how many
+ *
+ * If some are removed, a grace period has passed when this returns: nobody finds the
+ * link by them any more.
+ *
+ * Context: process, may sleep.
+ * Return: true if some were removed.
+ */
+bool xway_addr_keep(struct xway_link *link, const struct xway_addr *list,
+		    unsigned int n)
+{
+	struct entry *e, *next;
+	struct entry *dead = NULL;
+
+	mutex_lock(&lock);
+	list_for_each_entry_safe(e, next, &entries, node) {
+		if (!entry_of(e, link) || listed(&e->key, list, n))
+			continue;
+		entry_unlink(e);
+		e->dead = dead;
+		dead = e;
+	}
+	mutex_unlock(&lock);
+	if (!dead)
+		return false;
+	synchronize_rcu();
+	while ((e = dead)) {
+		dead = e->dead;
+		entry_free(e);
+	}
+	return true;
 }
 
 /**
@@ -168,25 +222,7 @@ int xway_addr_del(const struct xway_addr *addr)
  */
 void xway_addr_del_link(struct xway_link *link)
 {
-	struct entry *e, *next;
-	struct entry *dead = NULL;
-
-	mutex_lock(&lock);
-	list_for_each_entry_safe(e, next, &entries, node) {
-		if (e->link[0] != link && e->link[1] != link)
-			continue;
-		entry_unlink(e);
-		e->dead = dead;
-		dead = e;
-	}
-	mutex_unlock(&lock);
-	if (!dead)
-		return;
-	synchronize_rcu();
-	while ((e = dead)) {
-		dead = e->dead;
-		entry_free(e);
-	}
+	xway_addr_keep(link, NULL, 0);
 }
 
 /**
@@ -207,7 +243,7 @@ int xway_addr_each(struct xway_link *link,
 
 	mutex_lock(&lock);
 	list_for_each_entry(e, &entries, node)
-		if (e->link[0] == link || e->link[1] == link) {
+		if (entry_of(e, link)) {
 			ret = fn(&e->key, arg);
 			if (ret)
 				break;

@@ -21,7 +21,9 @@ struct xway_addr {
 
 int xway_addr_add(const struct xway_addr *addr, struct xway_link *active,
 		  struct xway_link *passive);
-int xway_addr_del(const struct xway_addr *addr);
+int xway_addr_del(const struct xway_addr *addr, const struct xway_link *link);
+bool xway_addr_keep(struct xway_link *link, const struct xway_addr *list,
+		    unsigned int n);
 void xway_addr_del_link(struct xway_link *link);
 int xway_addr_each(struct xway_link *link,
 		   int (*fn)(const struct xway_addr *addr, void *arg),

@@ -5,9 +5,9 @@
  * xway_client_unregister() clears a client's entry. Then it waits for each call that
  * may have found the entry before. Such calls run under xway_links_lock (add_link,
  * del_link, show), under a link's lock (up, ctl for OPEN), or in an SRCU read-side
- * section (drain, abort, reclaim). Other calls (ctl, event) find the client by a
- * channel. After @del_link there is none, but @event may still run in an RCU read-side
- * section.
+ * section (drain, abort, addresses, reclaim). Other calls (ctl, event) find the client
+ * by a channel. After @del_link there is none, but @event may still run in an RCU
+ * read-side section.
  *
  * A client may take a link's lock in each of these calls, so none of them may wait for
  * I/O: see core.h. Calls under a link's lock run in work items that see to this.
@@ -224,6 +224,27 @@ void xway_client_drain(struct link *link)
 		client = client_of(i, srcu_read_lock_held(&clients_srcu));
 		if (client)
 			client->drain(&link->pub);
+	}
+	srcu_read_unlock(&clients_srcu, idx);
+	memalloc_noio_restore(noio);
+}
+
+/**
+ * xway_client_addresses() - tell all clients that a peer has lost an address
+ * @link: the link, a grace period after the address has left the table
+ *
+ * Context: process, no link's lock held.
+ */
+void xway_client_addresses(struct link *link)
+{
+	unsigned int noio = memalloc_noio_save();
+	const struct xway_client *client;
+	int i, idx = srcu_read_lock(&clients_srcu);
+
+	for (i = 0; i < XWAY_SERVICES; i++) {
+		client = client_of(i, srcu_read_lock_held(&clients_srcu));
+		if (client && client->addresses)
+			client->addresses(&link->pub);
 	}
 	srcu_read_unlock(&clients_srcu, idx);
 	memalloc_noio_restore(noio);

@@ -267,6 +267,10 @@ struct xway_link *xway_addr_find(u16 family, const __be32 *addr, bool active);
  *	client ends each channel that is left, without the peer. It has called
  *	xway_chan_unmap() and xway_chan_destroy() for each when this returns. Context:
  *	process, no link's lock held.
+ * @addresses: the peer has lost an address. The client starts to end each channel
+ *	that it has because of an address by which xway_addr_find() does not find the
+ *	link any more. No caller that has found it so is left in its RCU read-side
+ *	section. Optional. Context: process, no link's lock held.
  * @reclaim: the kernel needs memory. The client has channels give up pages of rings,
  *	about @wanted of them, and subtracts their number from @wanted. Optional.
  *	Context: process, no link's lock held. Return: the number of
@@ -289,6 +293,7 @@ struct xway_client {
 	void (*event)(struct xway_chan *chan);
 	void (*drain)(struct xway_link *link);
 	void (*abort)(struct xway_link *link);
+	void (*addresses)(struct xway_link *link);
 	long (*reclaim)(long *wanted);
 	int (*show)(struct xway_link *link, struct sk_buff *skb);
 };

@@ -142,14 +142,18 @@ int xway_local_add(const struct xway_addr *addr)
  * xway_local_del() - undo xway_local_add()
  * @addr: the same address or prefix
  *
- * Connections that are attached stay so.
+ * Connections of addresses that no prefix has any more leave the rings.
  *
  * Context: process, may sleep.
- * Return: 0; -ENOENT if no peer has this prefix.
+ * Return: 0; -ENOENT if xway_local_add() has not added this prefix.
  */
 int xway_local_del(const struct xway_addr *addr)
 {
-	return xway_addr_del(addr);
+	int i, err = xway_addr_del(addr, &ends[0]->pub);
+
+	for (i = 0; i < 2 && !err; i++)
+		xway_client_addresses(ends[i]);
+	return err;
 }
 
 /* Create both links, without a session. Return: 0 or -ENOMEM. */

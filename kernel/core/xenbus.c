@@ -50,6 +50,10 @@ enum session_end { END_NOT, END_ORDERLY, END_AT_ONCE };
  * @retry_at: when to try again, in jiffies
  * @retry_in: the last delay of a try, in jiffies
  * @value: value of the domain's node, from xwayd: UUID and addresses
+ * @addrs: addresses of @value
+ * @n_addrs: how many
+ * @incomplete: some of @addrs may be missing in the address table
+ * @lost: the address table has lost some, which clients do not know yet
  * @end: how the session must end, if it must
  * @offered: the own offer is in XenStore
  * @listed: xwayd lists the domain; for read_members()
@@ -66,7 +70,11 @@ struct member {
 	unsigned long retry_at;
 	unsigned long retry_in;
 	char *value;
+	struct xway_addr *addrs;
+	unsigned int n_addrs;
 	enum session_end end;
+	bool incomplete;
+	bool lost;
 	bool offered;
 	bool listed;
 };
@@ -247,42 +255,101 @@ static void member_remove(struct member *m, bool dead, bool store)
 	/* Connections may have references on the link, but it uses no member now. */
 	xway_link_destroy(m->link);
 	kfree(m->value);
+	kfree(m->addrs);
 	kfree(m);
 }
 
-/* Add the addresses of a member; bad ones are left out. Return: 0 or -ENOMEM. */
-static int member_addresses(struct member *m, const char *value)
+static bool parse_address(const char *word, struct xway_addr *addr)
+{
+	memset(addr, 0, sizeof(*addr));
+	if (in4_pton(word, -1, (u8 *)addr->addr, -1, NULL)) {
+		addr->family = AF_INET;
+		addr->prefix = 32;
+	} else if (in6_pton(word, -1, (u8 *)addr->addr, -1, NULL)) {
+		addr->family = AF_INET6;
+		addr->prefix = 128;
+	}
+	return addr->family;
+}
+
+/*
+ * Read the addresses in a value, after the UUID; bad ones are left out.
+ * @list: set to an array that the caller frees
+ * Return: their number, or -ENOMEM.
+ */
+static int parse_addresses(const char *value, const char *whose, struct xway_addr **list)
 {
 	char *copy = kstrdup(value, GFP_KERNEL), *at = copy, *word;
-	int err = 0;
+	int n = 0;
 
-	xway_addr_del_link(&m->link->pub);
-	if (!copy)
+	/* Each address has at least two characters and a space. */
+	*list = kcalloc(strlen(value) / 3 + 1, sizeof(**list), GFP_KERNEL);
+	if (!copy || !*list) {
+		kfree(copy);
+		kfree(*list);
 		return -ENOMEM;
+	}
 	strsep(&at, " ");	/* the UUID */
-	while (err != -ENOMEM && (word = strsep(&at, " "))) {
-		struct xway_addr a = {};
-
+	while ((word = strsep(&at, " "))) {
 		if (!*word)
 			continue;
-		if (in4_pton(word, -1, (u8 *)a.addr, -1, NULL)) {
-			a.family = AF_INET;
-			a.prefix = 32;
-		} else if (in6_pton(word, -1, (u8 *)a.addr, -1, NULL)) {
-			a.family = AF_INET6;
-			a.prefix = 128;
-		} else {
-			pr_warn("%s: \"%s\" is not an IP address\n", m->link->pub.name,
-				word);
-			continue;
-		}
-		err = xway_addr_add(&a, &m->link->pub, &m->link->pub);
-		if (err)
-			pr_warn("%s: address %s not added\n", m->link->pub.name,
-				word);
+		if (parse_address(word, *list + n))
+			n++;
+		else
+			pr_warn("%s: \"%s\" is not an IP address\n", whose, word);
 	}
 	kfree(copy);
-	return err == -ENOMEM ? err : 0;
+	return n;
+}
+
+/*
+ * Take up the addresses in a member's new value. Those that it has lost leave the
+ * table, so that another member can have them. The others are added by member_add().
+ * Return: 0 or -ENOMEM.
+ */
+static int member_addresses(struct member *m, const char *value)
+{
+	struct xway_link *link = &m->link->pub;
+	struct xway_addr *addrs;
+	int n = parse_addresses(value, link->name, &addrs);
+
+	if (n < 0)
+		return n;
+	kfree(m->addrs);
+	m->addrs = addrs;
+	m->n_addrs = n;
+	m->incomplete = true;
+	m->lost |= xway_addr_keep(link, addrs, n);
+	return 0;
+}
+
+/*
+ * Add a member's addresses, if some are missing in the table. One that another
+ * member has is left out for now: xwayd writes one node after another, so the other
+ * member may only be about to lose it. Then its change has us try again.
+ * Return: 0 or -ENOMEM.
+ */
+static int member_add(struct member *m)
+{
+	struct xway_link *link = &m->link->pub;
+	bool incomplete = false;
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < m->n_addrs && m->incomplete; i++) {
+		const struct xway_addr *a = &m->addrs[i];
+
+		err = xway_addr_add(a, link, link);
+		if (err == -EEXIST) {
+			rcu_read_lock();
+			incomplete |= xway_addr_find(a->family, a->addr, true) != link;
+			rcu_read_unlock();
+		} else if (err) {
+			return err;
+		}
+	}
+	m->incomplete = incomplete;
+	return 0;
 }
 
 /* Do two values begin with the same UUID? */
@@ -321,13 +388,15 @@ static int member_update(domid_t domid, char *value)
 			return -ENOMEM;
 		}
 	}
+	if (member_addresses(m, value)) {
+		if (!m->value)
+			member_remove(m, false, true);
+		kfree(value);
+		return -ENOMEM;
+	}
 	kfree(m->value);
 	m->value = value;
-	if (!member_addresses(m, value))
-		return 0;
-	/* Forget the member. The next try makes a new one. */
-	member_remove(m, false, true);
-	return -ENOMEM;
+	return 0;
 }
 
 /* Return: value of the domain's node; NULL if there is none; or an ERR_PTR. */
@@ -367,17 +436,12 @@ static int read_members(void)
 	}
 	list_for_each_entry(m, &members, node)
 		m->listed = false;
-	/* An address may have moved from one member to another. So first remove
-	 * the addresses of all members that changed, then add the new ones.
-	 */
 	for (i = 0; i < n; i++) {
 		values[i] = member_read(dir[i], &domid);
 		m = values[i] ? member_find(domid) : NULL;
 		if (IS_ERR(values[i])) {
 			err = PTR_ERR(values[i]);
 			values[i] = NULL;
-		} else if (m && strcmp(m->value, values[i])) {
-			xway_addr_del_link(&m->link->pub);
 		}
 		if (m)
 			m->listed = true;
@@ -388,6 +452,16 @@ static int read_members(void)
 	for (i = 0; i < n; i++)
 		if (values[i] && !kstrtouint(dir[i], 10, &domid))
 			err = member_update(domid, values[i]) ?: err;
+	/* An address may have moved from one member to another. So all members have
+	 * lost theirs before one gets another's.
+	 */
+	list_for_each_entry(m, &members, node)
+		err = member_add(m) ?: err;
+	list_for_each_entry(m, &members, node) {
+		if (m->lost)
+			xway_client_addresses(m->link);
+		m->lost = false;
+	}
 	kfree(values);
 	kfree(dir);
 	return err;

@@ -138,6 +138,26 @@ void xway_attach_tuple(const struct sock *sk, bool active,
 	tuple->dport = active ? other : own;
 }
 
+/**
+ * xway_attach_listed() - does the peer still have a connection's far address?
+ * @conn: its connection
+ * @sk: the socket
+ *
+ * Context: any.
+ * Return: false if the address is another peer's by now, or nobody's.
+ */
+bool xway_attach_listed(const struct xway_conn *conn, const struct sock *sk)
+{
+	__be32 addr[4];
+	u16 family = remote(sk, addr);
+	bool ret;
+
+	rcu_read_lock();
+	ret = xway_addr_find(family, addr, conn->active) == conn->chan.link;
+	rcu_read_unlock();
+	return ret;
+}
+
 /* Has the socket keys with which TCP signs packets? */
 static bool keyed(const struct sock *sk)
 {
@@ -294,6 +314,7 @@ static bool may_replace(const struct xway_conn *conn, struct sock *sk)
 				       TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) &&
 	       sk->sk_socket && xway_attach_is_on() &&
 	       READ_ONCE(conn->chan.link->state) == XWAY_LINK_UP &&
+	       xway_attach_listed(conn, sk) &&
 	       !xway_conn_taken(conn, sk) && unfit(sk) == XWAY_R_NONE;
 }
 
@@ -338,8 +359,8 @@ bool xway_detach_or_park(struct xway_conn *conn, struct sock *sk)
 	struct xway_conn *fresh = NULL;
 	bool renew;
 
-	/* xway_attach_set() and xway_link_down() wait for a grace period before
-	 * they look at all connections: they find the fresh one.
+	/* Whoever ends all connections, of a link or of an address, waits for a
+	 * grace period before looking at them: they find the fresh one.
 	 */
 	rcu_read_lock();
 	renew = may_replace(conn, sk);

@@ -79,6 +79,7 @@ const struct xway_client xway_sockets = {
 	.event = event,
 	.drain = xway_conn_drain,
 	.abort = xway_conn_abort,
+	.addresses = xway_conn_addresses,
 	.reclaim = xway_evict_reclaim,
 	.show = xway_netlink_show,
 };

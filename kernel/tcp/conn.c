@@ -979,6 +979,32 @@ void xway_conn_abort(struct xway_link *link)
 	conn_each(link, conn_abort_link);
 }
 
+static void conn_check_address(struct xway_conn *conn)
+{
+	struct sock *sk = xway_conn_hold_sk(conn);
+
+	if (!sk)
+		return;
+	if (!xway_attach_listed(conn, sk))
+		xway_conn_fallback(conn, XWAY_R_ADDRESS);
+	sock_put(sk);
+}
+
+/**
+ * xway_conn_addresses() - the peer of a link has lost an address
+ * @link: the link
+ *
+ * Each connection whose far address is not the peer's any more falls back, so
+ * that what is sent from now on reaches whoever has the address. Does not wait
+ * for that.
+ *
+ * Context: process, may sleep.
+ */
+void xway_conn_addresses(struct xway_link *link)
+{
+	conn_each(link, conn_check_address);
+}
+
 /**
  * xway_conn_init() - make what connections need
  *

@@ -242,6 +242,7 @@ void xway_conn_waits(struct xway_conn *conn, const struct sock *sk);
 void xway_conn_fallback_all(enum xway_reason reason);
 void xway_conn_drain(struct xway_link *link);
 void xway_conn_abort(struct xway_link *link);
+void xway_conn_addresses(struct xway_link *link);
 void xway_conn_event(struct xway_conn *conn);
 void xway_conn_wake(struct xway_conn *conn);
 struct sock *xway_conn_hold_sk(struct xway_conn *conn);

@@ -40,6 +40,7 @@ enum xway_counter {
 	x(PEER, "peer-fell-back")	/* the peer fell back */	\
 	x(LINK, "link-down")		/* no link, or it ended */	\
 	x(GONE, "peer-gone")		/* the peer domain ended */	\
+	x(ADDRESS, "address-moved")	/* the peer has it no more */	\
 	x(UNKNOWN, "peer-declined")	/* not attached there */	\
 	x(SERVICE, "no-service")	/* the peer has no sockets */	\
 	x(PROOF, "not-same-connection")	/* NAT or proxy on the path */	\

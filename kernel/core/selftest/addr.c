@@ -60,12 +60,12 @@ static bool addr_prefixes(void)
 	EXPECT(find(AF_INET, 0x0a000001, 0, 0, true) == pub(P));
 	EXPECT(find(AF_INET, 0x0a000001, 7, 7, true) == pub(P));
 	EXPECT(find(AF_INET, 0x0a000002, 0, 0, true) == pub(A));
-	EXPECT(!xway_addr_del(&net10));
+	EXPECT(!xway_addr_del(&net10, pub(A)));
 	EXPECT(!find(AF_INET, 0x0a000002, 0, 0, true));
 	EXPECT(find(AF_INET, 0x0a000001, 0, 0, true) == pub(P));
-	EXPECT(!xway_addr_del(&host1));
-	EXPECT(!xway_addr_del(&bits33));
-	EXPECT(!xway_addr_del(&bits128));
+	EXPECT(!xway_addr_del(&host1, pub(P)));
+	EXPECT(!xway_addr_del(&bits33, pub(A)));
+	EXPECT(!xway_addr_del(&bits128, pub(A)));
 	EXPECT(!xway_addr_any());
 	return true;
 }
@@ -81,10 +81,11 @@ static bool addr_duplicates(void)
 	EXPECT(refcount_read(&end(P)->pub.ref) == 1);
 	EXPECT(find(AF_INET, 0x0a000001, 0, 0, true) == pub(A));
 	EXPECT(!xway_addr_add(&net16, pub(A), pub(A)));
-	EXPECT(!xway_addr_del(&net10));
-	EXPECT(xway_addr_del(&net10) == -ENOENT);
+	EXPECT(xway_addr_del(&net10, pub(P)) == -ENOENT);
+	EXPECT(!xway_addr_del(&net10, pub(A)));
+	EXPECT(xway_addr_del(&net10, pub(A)) == -ENOENT);
 	EXPECT(find(AF_INET, 0x0a000001, 0, 0, true) == pub(A));
-	EXPECT(!xway_addr_del(&net16));
+	EXPECT(!xway_addr_del(&net16, pub(A)));
 	EXPECT(refcount_read(&end(A)->pub.ref) == 1);
 	return true;
 }
@@ -118,9 +119,29 @@ static bool addr_of_link(void)
 	return true;
 }
 
+/* What a link keeps is found all the time, and what it loses can be another's. */
+static bool addr_kept(void)
+{
+	const struct xway_addr keep[] = { host1, bits33 };
+
+	EXPECT(!xway_addr_add(&host1, pub(A), pub(A)));
+	EXPECT(!xway_addr_add(&bits128, pub(A), pub(A)));
+	EXPECT(xway_addr_add(&bits128, pub(P), pub(P)) == -EEXIST);
+	EXPECT(xway_addr_keep(pub(A), keep, 2));
+	EXPECT(!xway_addr_keep(pub(A), keep, 2));
+	EXPECT(!xway_addr_keep(pub(P), keep, 2));
+	EXPECT(find(AF_INET, 0x0a000001, 0, 0, true) == pub(A));
+	EXPECT(!find(AF_INET6, 0x20010db8, 0x80000000, 1, true));
+	EXPECT(!find(AF_INET6, 0xfd000000, 0, 1, true));
+	EXPECT(!xway_addr_add(&bits128, pub(P), pub(P)));
+	EXPECT(find(AF_INET6, 0xfd000000, 0, 1, true) == pub(P));
+	return true;
+}
+
 const struct xway_test addr_tests[] = {
 	{ "addr_prefixes", addr_prefixes, MADE },
 	{ "addr_duplicates", addr_duplicates, MADE },
 	{ "addr_of_link", addr_of_link, MADE },
+	{ "addr_kept", addr_kept, MADE },
 	{}
 };
