@@ -183,15 +183,15 @@ bool xway_evict_too_early(const struct xway_conn *conn)
  * @fresh: the fresh one
  * @conn: the parked one
  *
- * If the peer's ring was more than this end may map, the fresh one waits as
- * long as xway_evict_postpone() has any connection wait.
+ * If this end had no room for the peer's ring, the fresh one waits as long as
+ * xway_evict_postpone() has any connection wait.
  *
  * Context: any.
  */
 void xway_evict_replace(struct xway_conn *fresh, const struct xway_conn *conn)
 {
 	xway_evict_begin(fresh);
-	if (conn->reason == XWAY_R_LIMIT)
+	if (conn->reason == XWAY_R_LIMIT || conn->reason == XWAY_R_MEMORY)
 		WRITE_ONCE(fresh->ask_at, jiffies + (idle() << POSTPONED_MAX));
 }
 
@@ -212,9 +212,10 @@ void xway_evict_wish(struct xway_tcp_link *tl)
 }
 
 /**
- * xway_evict_postpone() - there are no pages for a channel: ask again later
+ * xway_evict_postpone() - there is no room for a channel: ask again later
  * @conn: connection that has asked and got none, its link's lock held
- * @here: the pages are missing here: evict idle connections of this link
+ * @why: what is missing here: XWAY_R_LIMIT, and idle connections of this link are
+ *	evicted; XWAY_R_MEMORY; or XWAY_R_NONE: the peer has said so
  *
  * The time is doubled with each call, up to eight times idle_ms. The active end
  * does not ask, but declines for half that time. So the peers' clocks need not
@@ -222,18 +223,18 @@ void xway_evict_wish(struct xway_tcp_link *tl)
  *
  * Context: process.
  */
-void xway_evict_postpone(struct xway_conn *conn, bool here)
+void xway_evict_postpone(struct xway_conn *conn, enum xway_reason why)
 {
 	u8 n = conn->postponed;
 
 	lockdep_assert_held(&conn->chan.link->lock);
-	if (!n && here)
-		atomic64_inc(&xway_reasons[XWAY_R_LIMIT]);
+	if (!n && why != XWAY_R_NONE)
+		atomic64_inc(&xway_reasons[why]);
 	WRITE_ONCE(conn->ask_at, jiffies + ((conn->active ? idle() / 2 : idle())
 					    << n));
 	WRITE_ONCE(conn->postponed, min(n + 1, POSTPONED_MAX));
 	clear_bit(XWAY_F_ASKED, &conn->flags);
-	if (here)
+	if (why == XWAY_R_LIMIT)
 		xway_evict_wish(conn->tl);
 }
 

@@ -186,12 +186,19 @@ static bool begin(struct xway_conn *conn)
 	return false;
 }
 
+/* Why there is no channel now, but may be one later; or XWAY_R_NONE */
+static enum xway_reason scarce(int err)
+{
+	return err == -ENOSPC ? XWAY_R_LIMIT :
+	       err == -ENOMEM ? XWAY_R_MEMORY : XWAY_R_NONE;
+}
+
 /* There is no channel, or not now. A fallback that has waited for it goes on. */
 static void half_failed(struct xway_conn *conn, int err)
 {
 	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
-	if (err == -ENOSPC)
-		xway_evict_postpone(conn, true);
+	if (scarce(err) != XWAY_R_NONE)
+		xway_evict_postpone(conn, scarce(err));
 	xway_conn_queue(conn);
 }
 
@@ -220,7 +227,7 @@ void xway_handshake_open(struct xway_conn *conn)
 		}
 	}
 	mutex_unlock(&link->lock);
-	if (err && err != -ENOSPC)
+	if (err && scarce(err) == XWAY_R_NONE)
 		xway_conn_fallback(conn, err == -ENOTCONN ? XWAY_R_LINK :
 						       XWAY_R_MEMORY);
 }
@@ -288,7 +295,8 @@ static void ctl_open(struct xway_link *link, const union xway_sock_ctl *msg)
 	}
 	if (err) {
 		half_failed(conn, err);
-		why = err == -ENOSPC ? XWAY_DECLINE_LATER : XWAY_DECLINE_MEMORY;
+		why = scarce(err) != XWAY_R_NONE ? XWAY_DECLINE_LATER :
+						   XWAY_DECLINE_OFF;
 		goto put;
 	}
 	xway_evict_begin(conn);
@@ -313,12 +321,12 @@ decline:
 }
 
 /*
- * The peer's ring is more than this end may map and keep: both ends park for a
- * while.
+ * The peer's ring is more than this end may map and keep, or there is no memory:
+ * both ends park for a while.
  */
-static void accept_later(struct xway_conn *conn)
+static void accept_later(struct xway_conn *conn, enum xway_reason why)
 {
-	if (xway_conn_park(conn, XWAY_R_LIMIT))
+	if (xway_conn_park(conn, why) && why == XWAY_R_LIMIT)
 		xway_evict_wish(conn->tl);
 	if (test_bit(XWAY_F_PARK, &conn->flags))
 		xway_words_flag(conn, XWAY_WORDS_FALLBACK | XWAY_WORDS_PARK);
@@ -350,8 +358,8 @@ static void ctl_accept(struct xway_conn *conn, const union xway_sock_ctl *msg)
 		xway_chan_set_peer_id(&conn->chan, &msg->ctl);
 		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
 		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
-		if (err == -ENOSPC)
-			accept_later(conn);
+		if (scarce(err) != XWAY_R_NONE)
+			accept_later(conn, scarce(err));
 		else if (err != -ECANCELED)
 			xway_conn_fallback(conn, err == -EPROTO ? XWAY_R_PROOF :
 								XWAY_R_MEMORY);
@@ -374,15 +382,15 @@ static void ctl_decline(struct xway_conn *conn, const struct xway_ctl *msg)
 		[XWAY_DECLINE_UNKNOWN] = XWAY_R_UNKNOWN,
 		[XWAY_DECLINE_PROOF] = XWAY_R_PROOF,
 		[XWAY_DECLINE_OFF] = XWAY_R_OFF,
-		[XWAY_DECLINE_MEMORY] = XWAY_R_MEMORY,
 		[XWAY_DECLINE_SERVICE] = XWAY_R_SERVICE,
 	};
 	u32 arg = msg->arg < ARRAY_SIZE(why) ? msg->arg : 0;
 
 	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
 	half_free(conn);
-	if (msg->arg == XWAY_DECLINE_LATER)
-		xway_evict_postpone(conn, false);
+	/* Older peers say MEMORY where we say LATER. */
+	if (msg->arg == XWAY_DECLINE_LATER || msg->arg == XWAY_DECLINE_MEMORY)
+		xway_evict_postpone(conn, XWAY_R_NONE);
 	else
 		xway_conn_fallback(conn,
 				   why[array_index_nospec(arg, ARRAY_SIZE(why))] ?:

@@ -259,7 +259,7 @@ static bool handshake_lies(void)
 			msg.ctl.words_slot = XWAY_CHANS_PER_PAGE;
 			break;
 		}
-		if (!declined(&msg, XWAY_DECLINE_MEMORY)) {
+		if (!declined(&msg, XWAY_DECLINE_OFF)) {
 			pr_err("lie %d\n", i);
 			return false;
 		}
@@ -280,6 +280,44 @@ static bool handshake_lies(void)
 	return true;
 }
 
+/* Memory that is short for a moment costs no connection its ring for good. */
+static bool memory_short(void)
+{
+	u64 before = atomic64_read(&xway_reasons[XWAY_R_MEMORY]);
+	union xway_sock_ctl open, msg;
+	int i;
+
+	/* Asking: nothing is sent, and later it is. */
+	xway_fake.may_share = 0;
+	for (i = 0; i < 4; i++)
+		xway_conn_want(conn[P]);
+	flush_workqueue(xway_conn_wq);
+	EXPECT(conn[P]->postponed && !conn[P]->reason);
+	EXPECT(!(conn[P]->flags & (BIT(XWAY_F_ASKED) | BIT(XWAY_F_FALLBACK))));
+	xway_fake.may_share = INT_MAX;
+	conn[P]->postponed = 0;
+	EXPECT(ask(&open));
+	/* Answering */
+	xway_fake.may_share = 0;
+	EXPECT(declined(&open, XWAY_DECLINE_LATER));
+	xway_fake.may_share = INT_MAX;
+	EXPECT(conn[A]->postponed && !test_bit(XWAY_F_ASKED, &conn[A]->flags));
+	EXPECT(atomic64_read(&xway_reasons[XWAY_R_MEMORY]) == before + 2);
+	/* The answer of an older peer */
+	memset(&msg, 0, sizeof(msg));
+	msg.ctl.type = XWAY_CTL_DECLINE;
+	msg.ctl.chan = conn[P]->chan.id;
+	msg.ctl.arg = XWAY_DECLINE_MEMORY;
+	EXPECT(give(P, &msg) && conn[P]->postponed);
+	EXPECT(!(conn[P]->flags & (BIT(XWAY_F_ASKED) | BIT(XWAY_F_FALLBACK))));
+	conn[P]->postponed = 0;
+	conn[A]->postponed = 0;
+	EXPECT(ask(&open) && give(A, &open) && take(A, &msg));
+	EXPECT(msg.ctl.type == XWAY_CTL_ACCEPT && give(P, &msg));
+	EXPECT(conn[P]->state == XWAY_CONN_OPEN);
+	return true;
+}
+
 const struct xway_test handshake_tests[] = {
 	{ "proof_both_ways", proof_both_ways, UP },
 	{ "proof_differs", proof_differs, HELD },
@@ -289,6 +327,7 @@ const struct xway_test handshake_tests[] = {
 	{ "rings_alike", rings_alike, HELD },
 	{ "accept_too_late", accept_too_late, HELD },
 	{ "close_unanswered", close_unanswered, CHANNEL },
+	{ "memory_short", memory_short, HELD },
 	{ "service_declined", service_declined, HELD },
 	{ "handshake_lies", handshake_lies, HELD },
 	{}
