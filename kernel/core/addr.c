@@ -1,19 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The address table: which addresses belong to a peer on this host.
+ * The address table: which addresses belong to a peer on this host, and which to this
+ * domain.
  *
  * Clients look up each new connection once. A whole address is found by its hash. The
  * few prefixes (of the transport "local") are tried one by one.
+ *
+ * An address alone does not say where packets go. A network namespace may have a
+ * network of its own, with addresses that are a peer's, or this domain's, elsewhere.
+ * So a connection counts only if its near address is this domain's as well, in the
+ * namespace that has the domain's network. What clients tell the peer of such a
+ * connection are addresses that the peer was told by domain 0.
  */
 #include <linux/export.h>
+#include <linux/inetdevice.h>
 #include <linux/mutex.h>
 #include <linux/rculist.h>
 #include <linux/rhashtable.h>
 #include <linux/slab.h>
 #include <linux/socket.h>
 
+#include <net/addrconf.h>
+#include <net/net_namespace.h>
+
 #include "addr.h"
-#include "core.h"
+#include "link.h"
 
 struct entry {
 	struct rhash_head hash;
@@ -29,6 +40,15 @@ static const struct rhashtable_params params = {
 	.head_offset = offsetof(struct entry, hash),
 	.automatic_shrinking = true,
 };
+
+/* This domain's own addresses, as domain 0 has told it */
+struct own {
+	struct rcu_head rcu;
+	unsigned int n;
+	struct xway_addr list[];
+};
+
+static struct own __rcu *own;	/* NULL: not known */
 
 static struct rhashtable table;
 static LIST_HEAD(entries);	/* all entries; readers use RCU */
@@ -78,6 +98,75 @@ struct xway_link *xway_addr_find(u16 family, const __be32 *addr, bool active)
 	return found ? READ_ONCE(found->link[active]) : NULL;
 }
 EXPORT_SYMBOL_GPL(xway_addr_find);
+
+static bool listed(const struct xway_addr *addr, const struct xway_addr *list,
+		   unsigned int n)
+{
+	while (n--)
+		if (!memcmp(addr, &list[n], sizeof(*addr)))
+			return true;
+	return false;
+}
+
+/*
+ * Has a device of the initial network namespace the address? One that a VRF has counts
+ * for IPv4 only. RCU read-side section.
+ */
+static bool in_initial_net(const struct xway_addr *addr)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (addr->family == AF_INET6)
+		return ipv6_chk_addr(&init_net, (const struct in6_addr *)addr->addr,
+				     NULL, 0);
+#endif
+	return __ip_dev_find(&init_net, addr->addr[0], false);
+}
+
+bool xway_addr_is_own(struct xway_link *link, const struct net *net, u16 family,
+		      const __be32 *addr)
+{
+	struct xway_addr key = { .family = family, .prefix = full(family) };
+	const struct own *o;
+	bool ret;
+
+	if (!to_link(link)->tp->domains)
+		return true;
+	memcpy(key.addr, addr, full(family) / 8);
+	rcu_read_lock();
+	o = rcu_dereference(own);
+	ret = (!o || listed(&key, o->list, o->n)) &&
+	      (net_eq(net, &init_net) || !in_initial_net(&key));
+	rcu_read_unlock();
+	return ret;
+}
+EXPORT_SYMBOL_GPL(xway_addr_is_own);
+
+/**
+ * xway_addr_own() - set this domain's own addresses
+ * @list: the addresses; NULL if they are not known: then each address may be one
+ * @n: how many
+ *
+ * Context: process, may sleep; one call at a time.
+ * Return: 0 or -ENOMEM.
+ */
+int xway_addr_own(const struct xway_addr *list, unsigned int n)
+{
+	struct own *fresh = NULL, *old;
+
+	if (list) {
+		fresh = kmalloc(struct_size(fresh, list, n), GFP_KERNEL);
+		if (!fresh)
+			return -ENOMEM;
+		fresh->n = n;
+		memcpy(fresh->list, list, n * sizeof(*list));
+	}
+	mutex_lock(&lock);
+	old = rcu_replace_pointer(own, fresh, lockdep_is_held(&lock));
+	mutex_unlock(&lock);
+	if (old)
+		kfree_rcu(old, rcu);
+	return 0;
+}
 
 /**
  * xway_addr_add() - add an address of a peer
@@ -166,15 +255,6 @@ int xway_addr_del(const struct xway_addr *addr, const struct xway_link *link)
 	return 0;
 }
 
-static bool listed(const struct xway_addr *addr, const struct xway_addr *list,
-		   unsigned int n)
-{
-	while (n--)
-		if (!memcmp(addr, &list[n], sizeof(*addr)))
-			return true;
-	return false;
-}
-
 /**
  * xway_addr_keep() - remove all addresses of a link but some
  * @link: the link
@@ -261,5 +341,6 @@ int __init xway_addr_init(void)
 /* The table is empty. */
 void xway_addr_exit(void)
 {
+	xway_addr_own(NULL, 0);
 	rhashtable_destroy(&table);
 }

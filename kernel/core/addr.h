@@ -29,6 +29,8 @@ int xway_addr_each(struct xway_link *link,
 		   int (*fn)(const struct xway_addr *addr, void *arg),
 		   void *arg);
 
+int xway_addr_own(const struct xway_addr *list, unsigned int n);
+
 int xway_addr_init(void);
 void xway_addr_exit(void);
 

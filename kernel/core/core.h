@@ -84,6 +84,7 @@
 
 #include "wire.h"
 
+struct net;
 struct sk_buff;
 struct workqueue_struct;
 struct xway_chan;
@@ -233,6 +234,22 @@ bool xway_addr_any(void);
  * Return: the link, or NULL if no peer has the address.
  */
 struct xway_link *xway_addr_find(u16 family, const __be32 *addr, bool active);
+
+/**
+ * xway_addr_is_own() - is the near address of a connection this end's own?
+ * @link: the link that xway_addr_find() has found for the far address
+ * @net: the network namespace of the connection
+ * @family: AF_INET or AF_INET6
+ * @addr: the near address, as for xway_addr_find()
+ *
+ * Another network namespace may have a network in which both addresses are somebody
+ * else's. An address that the initial namespace has, too, is not that of another one.
+ *
+ * Context: any.
+ * Return: false if a client must not tell the peer of the connection.
+ */
+bool xway_addr_is_own(struct xway_link *link, const struct net *net, u16 family,
+		      const __be32 *addr);
 
 /* ---- clients ---- */
 

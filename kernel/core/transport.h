@@ -27,6 +27,7 @@ struct xway_mapping {
 /**
  * struct xway_transport - how the two ends of a link reach each other
  * @name: prefix of the names of its links
+ * @domains: the two ends are different domains, which trust each other with nothing
  * @share: let the peer map @page read-only. @ref is set to the reference by which
  *	the peer maps it. Context: process, link's lock held. Return: 0 or a
  *	negative errno.
@@ -46,6 +47,7 @@ struct xway_mapping {
  */
 struct xway_transport {
 	const char *name;
+	bool domains;
 	int (*share)(struct link *link, struct page *page, u32 *ref);
 	int (*unshare)(struct page *page, u32 ref);
 	void (*abandon)(struct page *page, u32 ref);

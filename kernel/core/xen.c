@@ -147,6 +147,7 @@ static void xen_seen(struct link *link, bool idle)
 
 const struct xway_transport xway_xen_transport = {
 	.name = "xen",
+	.domains = true,
 	.share = xen_share,
 	.unshare = xen_unshare,
 	.abandon = xen_abandon,

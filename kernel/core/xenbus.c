@@ -413,6 +413,28 @@ static char *member_read(const char *name, unsigned int *domid)
 	return value == ERR_PTR(-ENOENT) ? NULL : value;
 }
 
+/* Read which addresses are this domain's own. Return: 0 or a negative errno. */
+static int read_self(void)
+{
+	struct xway_addr *addrs;
+	unsigned int len;
+	char *value = xenbus_read(XBT_NIL, "xway/self", "", &len);
+	int n;
+
+	/* An older xwayd does not say. */
+	if (value == ERR_PTR(-ENOENT))
+		return xway_addr_own(NULL, 0);
+	if (IS_ERR(value))
+		return PTR_ERR(value);
+	n = parse_addresses(value, "xway/self", &addrs);
+	kfree(value);
+	if (n < 0)
+		return n;
+	n = xway_addr_own(addrs, n);
+	kfree(addrs);
+	return n;
+}
+
 /* Make members agree with xwayd's list. Return: 0, or an errno: read it again. */
 static int read_members(void)
 {
@@ -535,7 +557,7 @@ static void sync_fn(struct work_struct *work)
 
 		if (n == 1)
 			own_domid = domid;
-		if ((n < 0 && n != -ENOENT) || read_members()) {
+		if ((n < 0 && n != -ENOENT) || read_self() || read_members()) {
 			WRITE_ONCE(relisted, true);
 			next = RETRY;
 		}

@@ -96,7 +96,7 @@ struct xway_conn *xway_attached_again(struct xway_conn *conn,
 	return fresh;
 }
 
-/* The remote address. Return: its family; an IPv4-mapped address is AF_INET. */
+/* The far address. Return: its family; an IPv4-mapped address is AF_INET. */
 static u16 remote(const struct sock *sk, __be32 *addr)
 {
 #if IS_ENABLED(CONFIG_IPV6)
@@ -111,6 +111,19 @@ static u16 remote(const struct sock *sk, __be32 *addr)
 	return AF_INET;
 }
 
+/* The near address. @family: as remote() returns it */
+static void local(const struct sock *sk, u16 family, __be32 *addr)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (family == AF_INET6) {
+		memcpy(addr, &sk->sk_v6_rcv_saddr, 16);
+		return;
+	}
+#endif
+	memset(addr, 0, 16);
+	addr[0] = sk->sk_rcv_saddr;
+}
+
 /**
  * xway_attach_tuple() - name a connection as its active end does
  * @sk: its socket, locked, established
@@ -122,18 +135,11 @@ static u16 remote(const struct sock *sk, __be32 *addr)
 void xway_attach_tuple(const struct sock *sk, bool active,
 		       struct xway_tuple *tuple)
 {
-	__be32 *far = active ? tuple->daddr : tuple->saddr;
-	__be32 *near = active ? tuple->saddr : tuple->daddr;
 	__be16 own = inet_sk(sk)->inet_sport, other = inet_sk(sk)->inet_dport;
 
 	memset(tuple, 0, sizeof(*tuple));
-	tuple->family = remote(sk, far);
-#if IS_ENABLED(CONFIG_IPV6)
-	if (tuple->family == AF_INET6)
-		memcpy(near, &sk->sk_v6_rcv_saddr, 16);
-	else
-#endif
-		near[0] = sk->sk_rcv_saddr;
+	tuple->family = remote(sk, active ? tuple->daddr : tuple->saddr);
+	local(sk, tuple->family, active ? tuple->saddr : tuple->daddr);
 	tuple->sport = active ? own : other;
 	tuple->dport = active ? other : own;
 }
@@ -214,7 +220,7 @@ static void attach(struct sock *sk, bool active)
 	struct xway_link *link;
 	enum xway_reason why;
 	struct xway_conn *conn = NULL;
-	__be32 addr[4];
+	__be32 addr[4], near[4];
 	u16 family;
 
 	if (!xway_proto_is_base(base) || !xway_attach_is_on())
@@ -224,8 +230,13 @@ static void attach(struct sock *sk, bool active)
 	link = xway_addr_find(family, addr, active);
 	if (!link)
 		goto out;
-	why = READ_ONCE(link->state) == XWAY_LINK_UP ? refusal(sk) :
-						      XWAY_R_LINK;
+	local(sk, family, near);
+	if (!xway_addr_is_own(link, sock_net(sk), family, near))
+		why = XWAY_R_FOREIGN;
+	else if (READ_ONCE(link->state) != XWAY_LINK_UP)
+		why = XWAY_R_LINK;
+	else
+		why = refusal(sk);
 	if (why == XWAY_R_NONE) {
 		conn = xway_conn_create(sk, link, active);
 		if (!conn)

@@ -14,6 +14,8 @@ static void two(void)
 	expect("1/xway", "");
 	expect("1/xway/peer/2", UUID_B " 10.0.0.2 fd00::2");
 	expect("2/xway/peer/1", UUID_A " 10.0.0.1");
+	expect("1/xway/self", UUID_A " 10.0.0.1");
+	expect("2/xway/self", UUID_B " 10.0.0.2 fd00::2");
 	say_hello();
 }
 

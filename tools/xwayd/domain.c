@@ -187,6 +187,7 @@ static void forget(struct xwayd *x, struct domain **at)
 	free(d->name);
 	free(d->groups);
 	free(d->value);
+	free(d->self);
 	free(d);
 }
 

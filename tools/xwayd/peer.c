@@ -76,7 +76,8 @@ static void failed(struct xwayd *x, struct domain *d, const char *path, int64_t 
 	sooner(&x->again_at, now + RETRY_MS);
 }
 
-static bool put(struct xwayd *x, struct domain *d, const char *dir, unsigned int id, char **have,
+/* @name: of the node below the domain's xway. @have: its value; set to the new one. */
+static bool put(struct xwayd *x, struct domain *d, const char *name, char **have,
 		const char *value, int64_t now)
 {
 	char guard[STORE_PATH], path[STORE_PATH];
@@ -85,7 +86,7 @@ static bool put(struct xwayd *x, struct domain *d, const char *dir, unsigned int
 	if (same_string(*have, value))
 		return true;
 	snprintf(guard, sizeof(guard), "/local/domain/%u/xway", d->id);
-	snprintf(path, sizeof(path), "/local/domain/%u/xway/%s/%u", d->id, dir, id);
+	snprintf(path, sizeof(path), "/local/domain/%u/xway/%s", d->id, name);
 	if (value)
 		ret = x->store->ops->write(x->store->ctx, guard, path, value);
 	else
@@ -101,13 +102,19 @@ static bool put(struct xwayd *x, struct domain *d, const char *dir, unsigned int
 
 static bool say(struct xwayd *x, struct domain *d, struct peer *p, const char *value, int64_t now)
 {
-	return put(x, d, "peer", p->id, &p->said, value, now);
+	char name[32];
+
+	snprintf(name, sizeof(name), "peer/%u", p->id);
+	return put(x, d, name, &p->said, value, now);
 }
 
 void peer_set_link(struct xwayd *x, struct domain *d, struct peer *p, const char *value,
 		   int64_t now)
 {
-	put(x, d, "link", p->id, &p->link, value, now);
+	char name[32];
+
+	snprintf(name, sizeof(name), "link/%u", p->id);
+	put(x, d, name, &p->link, value, now);
 }
 
 static void tell_gone(struct xwayd *x, struct domain *d, struct peer *p, const char *reason,
@@ -185,6 +192,7 @@ static void load_dir(struct xwayd *x, struct domain *d, const char *dir, int64_t
 static void load(struct xwayd *x, struct domain *d, int64_t now)
 {
 	char guard[STORE_PATH], path[STORE_PATH];
+	size_t len;
 
 	snprintf(guard, sizeof(guard), "/local/domain/%u", d->id);
 	snprintf(path, sizeof(path), "/local/domain/%u/xway", d->id);
@@ -200,6 +208,9 @@ static void load(struct xwayd *x, struct domain *d, int64_t now)
 	peer_free_all(d);
 	load_dir(x, d, "peer", now);
 	load_dir(x, d, "link", now);
+	free(d->self);
+	snprintf(path, sizeof(path), "/local/domain/%u/xway/self", d->id);
+	d->self = x->store->ops->read(x->store->ctx, path, &len);
 	d->loaded = true;
 }
 
@@ -261,15 +272,35 @@ static void withdraw(struct xwayd *x, struct domain *d, struct peer *p, int64_t 
 	peer_set_link(x, d, p, NULL, now);
 }
 
+static bool may_meet(const struct xwayd *x, const struct domain *d, const struct domain *q)
+{
+	return d->value && q->value && claim_may_talk(x, d, q);
+}
+
+static bool has_peers(const struct xwayd *x, const struct domain *d)
+{
+	for (const struct domain *q = x->domains; q; q = q->next)
+		if (may_meet(x, d, q))
+			return true;
+	return false;
+}
+
 static void apply_one(struct xwayd *x, struct domain *d, int64_t now)
 {
 	struct peer **at = &d->peers;
+	bool meets = has_peers(x, d);
 
+	/*
+	 * First, and removed last: a domain uses a peer only from addresses that it knows to be its
+	 * own, but from any if there is no such node, as an older xwayd has it.
+	 */
+	if (meets && !put(x, d, "self", &d->self, d->value, now))
+		return;
 	for (struct peer *p = d->peers; p; p = p->next)
 		p->wanted = false;
 	/* Both lists are in the order of the ids. */
 	for (struct domain *q = x->domains; q; q = q->next) {
-		if (!d->value || !q->value || !claim_may_talk(x, d, q))
+		if (!may_meet(x, d, q))
 			continue;
 		at = seek(at, q->id);
 		find_or_add(at, q->id)->wanted = true;
@@ -286,6 +317,8 @@ static void apply_one(struct xwayd *x, struct domain *d, int64_t now)
 		else
 			at = &p->next;
 	}
+	if (!meets)
+		put(x, d, "self", &d->self, NULL, now);
 }
 
 void peer_apply(struct xwayd *x, int64_t now)

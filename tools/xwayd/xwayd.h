@@ -69,6 +69,7 @@ struct domain {
 	bool struck[DOMAIN_ADDRS]; /* claimed by another one too */
 	uint64_t *groups;	   /* bitmap of the policy's groups */
 	char *value;		   /* for peer/ nodes, NULL: none */
+	char *self;		   /* value of its xway/self, NULL: no node */
 
 	struct peer *peers;
 	unsigned int complaints;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Tests of the address table */
+#include <linux/in.h>
 #include <linux/socket.h>
+#include <net/net_namespace.h>
 
 #include "core/addr.h"
 #include "ends.h"
@@ -138,10 +140,36 @@ static bool addr_kept(void)
 	return true;
 }
 
+/* Near addresses that are not this domain's, or only look so, do not count. */
+static bool addr_own(void)
+{
+	const struct xway_addr lo = { AF_INET, 32, { htonl(INADDR_LOOPBACK) } };
+	const struct xway_addr list[] = { host1, lo, bits128 };
+	static const int other;
+	const struct net *net = (const struct net *)&other;
+
+	/* Nobody has told them. */
+	EXPECT(xway_addr_is_own(pub(A), &init_net, AF_INET, net10.addr));
+	EXPECT(!xway_addr_own(list, 3));
+	EXPECT(xway_addr_is_own(pub(A), &init_net, AF_INET, host1.addr));
+	EXPECT(xway_addr_is_own(pub(A), &init_net, AF_INET6, bits128.addr));
+	EXPECT(!xway_addr_is_own(pub(A), &init_net, AF_INET, net10.addr));
+	EXPECT(!xway_addr_is_own(pub(A), &init_net, AF_INET6, bits33.addr));
+	/* Both namespaces have the loopback address. */
+	EXPECT(xway_addr_is_own(pub(A), net, AF_INET, host1.addr));
+	EXPECT(xway_addr_is_own(pub(A), &init_net, AF_INET, lo.addr));
+	EXPECT(!xway_addr_is_own(pub(A), net, AF_INET, lo.addr));
+	EXPECT(!xway_addr_own(NULL, 0));
+	EXPECT(xway_addr_is_own(pub(A), &init_net, AF_INET, net10.addr));
+	EXPECT(!xway_addr_is_own(pub(A), net, AF_INET, lo.addr));
+	return true;
+}
+
 const struct xway_test addr_tests[] = {
 	{ "addr_prefixes", addr_prefixes, MADE },
 	{ "addr_duplicates", addr_duplicates, MADE },
 	{ "addr_of_link", addr_of_link, MADE },
 	{ "addr_kept", addr_kept, MADE },
+	{ "addr_own", addr_own, MADE },
 	{}
 };

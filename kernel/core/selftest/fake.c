@@ -73,6 +73,7 @@ static void fake_lost(struct link *link)
 
 static const struct xway_transport transport = {
 	.name = "selftest",
+	.domains = true,
 	.share = fake_share,
 	.unshare = fake_unshare,
 	.abandon = fake_abandon,
@@ -126,6 +127,7 @@ void xway_fake_down(void)
 	int i;
 
 	xway_fake.held = false;
+	xway_addr_own(NULL, 0);
 	for (i = 0; i < 2; i++) {
 		if (!end(i))
 			continue;
