@@ -118,6 +118,16 @@ static inline int xway_base_recvmsg(const struct proto *base, struct sock *sk,
 	return five(sk, msg, len, flags, &msg->msg_namelen);
 }
 
+/*
+ * Does accept() of an MPTCP listener know a child that is a TCP socket by its family?
+ * Before 6.12.60 and 6.18 it asks whether sk_prot is TCP's own, and takes another one
+ * for MPTCP's. It also does so in all releases between the two series.
+ */
+#define XWAY_MPTCP_CHILDREN \
+	(LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0) || \
+	 (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 60) && \
+	  LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)))
+
 /* An address that access_ok() has let pass, made safe against speculation past it */
 static inline const void __user *xway_user_address(const void __user *p)
 {

@@ -187,8 +187,6 @@ static enum xway_reason unfit(const struct sock *sk)
 		return XWAY_R_FASTOPEN;
 	if (tcp_sk(sk)->repair)
 		return XWAY_R_REPAIR;
-	if (sk->sk_kern_sock)
-		return XWAY_R_KERNEL;
 	if (rcu_access_pointer(sk->sk_filter))
 		return XWAY_R_FILTER;
 	if (READ_ONCE(sk->sk_rcvlowat) > 1 || READ_ONCE(sk->sk_peek_off) >= 0 ||
@@ -199,8 +197,11 @@ static enum xway_reason unfit(const struct sock *sk)
 	return XWAY_R_NONE;
 }
 
-static enum xway_reason refusal(struct sock *sk)
+static enum xway_reason refusal(struct sock *sk, bool active)
 {
+	/* Whose a child is shows when it is accepted: xway_attach_accepted(). */
+	if (sk->sk_kern_sock && (active || !XWAY_MPTCP_CHILDREN))
+		return XWAY_R_KERNEL;
 	/* A reader that waits for connect() to unlock the socket would then
 	 * sleep in TCP's recvmsg() while its bytes come by ring.
 	 */
@@ -236,7 +237,7 @@ static void attach(struct sock *sk, bool active)
 	else if (READ_ONCE(link->state) != XWAY_LINK_UP)
 		why = XWAY_R_LINK;
 	else
-		why = refusal(sk);
+		why = refusal(sk, active);
 	if (why == XWAY_R_NONE) {
 		conn = xway_conn_create(sk, link, active);
 		if (!conn)
@@ -247,6 +248,7 @@ static void attach(struct sock *sk, bool active)
 		goto out;
 	}
 	conn->base_prot = base;
+	conn->accepting = !active && sk->sk_kern_sock;
 	WRITE_ONCE(*(void *__force *)&icsk->icsk_ulp_data, conn);
 	smp_wmb();	/* pairs with xway_attached_rcu() */
 	WRITE_ONCE(icsk->icsk_ulp_ops, &xway_ulp);
@@ -314,6 +316,27 @@ void xway_detach(struct xway_conn *conn, struct sock *sk)
 		}
 	}
 	xway_conn_put(conn);
+}
+
+/**
+ * xway_attach_accepted() - somebody has accepted a child of a socket of the kernel
+ * @conn: the child's connection
+ * @sk: the child, locked by its owner, with a struct socket
+ *
+ * A listener that knows MPTCP belongs to a program, but the TCP socket inside it
+ * is the kernel's. Programs get its children that know only TCP as TCP sockets
+ * of their own, and sk_kern_sock says so by now. Users inside the kernel keep
+ * their children.
+ *
+ * Context: process, softirqs are off.
+ */
+void xway_attach_accepted(struct xway_conn *conn, struct sock *sk)
+{
+	conn->accepting = false;
+	if (!sk->sk_kern_sock && xway_proto_has_ops(sk))
+		return;
+	atomic64_inc(&xway_reasons[XWAY_R_KERNEL]);
+	xway_detach(conn, sk);
 }
 
 /* May a fresh connection replace this one? */

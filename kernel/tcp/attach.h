@@ -11,6 +11,7 @@ int xway_attach_init(void);
 void xway_attach_exit(void);
 void xway_attach_set(bool on);
 bool xway_attach_is_on(void);
+void xway_attach_accepted(struct xway_conn *conn, struct sock *sk);
 void xway_detach(struct xway_conn *conn, struct sock *sk);
 bool xway_detach_or_park(struct xway_conn *conn, struct sock *sk);
 void xway_attach_tuple(const struct sock *sk, bool active,

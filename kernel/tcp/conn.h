@@ -151,6 +151,8 @@ struct xway_rx {
  * @state: of the channel; written under the link's lock
  * @reason: why the connection is not, or not any more, on a ring
  * @active: this is the end that called connect()
+ * @accepting: it is the child of a socket of the kernel; who accepts it will show
+ *	whose it is
  * @established: @tuple and @isn are set
  * @grows: there was room for a larger ring at the last look
  * @grown: times that it gave up its ring for a larger one, at most DOUBLINGS
@@ -193,6 +195,7 @@ struct xway_conn {
 	enum xway_conn_state state;
 	enum xway_reason reason;
 	bool active;
+	bool accepting;
 	bool established;
 	bool grows;
 	u8 grown;

@@ -139,6 +139,18 @@ void xway_proto_set_ops(struct sock *sk)
 }
 
 /**
+ * xway_proto_has_ops() - has a socket our struct proto_ops?
+ * @sk: a socket with a struct socket, locked
+ *
+ * Context: any.
+ * Return: true if xway_proto_set_ops() has put it there.
+ */
+bool xway_proto_has_ops(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_socket->ops) == &ops[family_of(sk)];
+}
+
+/**
  * xway_proto_restore_ops() - put TCP's struct proto_ops back
  * @sk: a socket with a struct socket, locked
  *
@@ -170,6 +182,10 @@ static void xway_release_cb(struct sock *sk)
 		xway_proto_set_ops(sk);
 	rcu_read_lock();
 	conn = xway_attached_rcu(sk);
+	if (conn && unlikely(conn->accepting) && sk->sk_socket) {
+		xway_attach_accepted(conn, sk);
+		conn = xway_attached_rcu(sk);
+	}
 	if (conn) {
 		if (unlikely(xway_conn_taken(conn, sk)))
 			xway_conn_fallback(conn, XWAY_R_KERNEL);

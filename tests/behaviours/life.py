@@ -35,6 +35,7 @@ from tools import (
     now,
     outcome,
     pair,
+    passes,
     pattern,
     place,
     polled,
@@ -394,16 +395,18 @@ def network_of_its_own() -> None:
 
 
 @behaviour
-@with_ipv4
 def listener_that_knows_mptcp() -> None:
     """As a server in Go has it, met by a client that knows only TCP."""
-    listener = keep(socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP))
-    listener.bind(("127.7.0.2", 0))
+    listener = keep(socket.socket(now.family, socket.SOCK_STREAM, socket.IPPROTO_MPTCP))
+    listener.bind((HOSTS[now.family], 0))
     listener.listen()
     active = connect(listener)
+    active.sendall(b"before accept")
     passive = keep(listener.accept()[0])
     say(passive.getsockopt(socket.SOL_SOCKET, socket.SO_PROTOCOL) == socket.IPPROTO_TCP)
+    say(exactly(passive, 13))
     echoes(active, passive)
+    say(passes(active, passive, pattern(1 << 20)), passes(passive, active, pattern(1 << 20)))
     active.shutdown(socket.SHUT_WR)
     say(passive.recv(1))
 

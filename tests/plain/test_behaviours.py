@@ -35,7 +35,6 @@ LEAVES = {
     "key_for_another_peer": "ring, socket-option",
     "listener_closes_over_a_connection": "not held",
     "listener_queue_size": "not held",
-    "listener_that_knows_mptcp": "kernel-socket",
     "low_water_mark": "ring, socket-option",
     "many_messages_on_the_way_back": "ring, socket-option",
     "mapped_address": "ring, socket-option",
@@ -77,8 +76,14 @@ LEAVES = {
 GOES_BACK = ("_and_it_goes_back", "_after_it_went_back")
 # Make networks of their own, where nothing is translated
 UNTRANSLATED = ("network_of_its_own", "two_networks")
-# It has none for TCP
-BY_KERNEL = {"6.1": {"peek_offset": "ring", "peek_offset_over_unread_bytes": "ring"}}
+# 6.1 has no SO_PEEK_OFF for TCP, and its MPTCP listeners do not let a child be attached.
+BY_KERNEL = {
+    "6.1": {
+        "listener_that_knows_mptcp": "kernel-socket",
+        "peek_offset": "ring",
+        "peek_offset_over_unread_bytes": "ring",
+    }
+}
 # What depends on the kernel most, or on kernel/compat.h, for the kernels between the oldest and the newest
 SOME = (
     "plain_calls bad_memory sendfile splice_from_socket splice_to_socket peek error_queue zero_copy "

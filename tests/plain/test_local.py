@@ -1,6 +1,7 @@
 """Transport "local": both ends of a connection in one kernel, without Xen."""
 
 import json
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -102,7 +103,10 @@ def test_corked_stream_goes_by_ring(local: Ends) -> None:
 
 SLEEPER = r"""
 import socket, sys, threading, time
-l = socket.create_server(("127.0.0.1", 6000))
+l = socket.socket(socket.AF_INET, socket.SOCK_STREAM, int(sys.argv[2]))
+l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+l.bind(("127.0.0.1", 6000))
+l.listen()
 def serve():
     c, _ = l.accept()
     while True:
@@ -124,17 +128,52 @@ print("done", flush=True)
 """
 
 
-def test_module_unloads_while_connections_stay_open(local: Ends) -> None:
+@pytest.mark.parametrize("protocol", ["tcp", "mptcp"])
+def test_module_unloads_while_connections_stay_open(local: Ends, protocol: str) -> None:
     """A reader asleep in recv() does not keep the module: its connection goes on over TCP."""
     guest = local.passive
     guest.write("/tmp/sleeper.py", SLEEPER)
-    program = guest.start("exec python3 /tmp/sleeper.py 20")
+    number = socket.IPPROTO_TCP if protocol == "tcp" else socket.IPPROTO_MPTCP
+    program = guest.start(f"exec python3 /tmp/sleeper.py 20 {number}")
     guest.run("for i in $(seq 1000); do xway -j conn | grep -q ring && exit 0; sleep 0.05; done; exit 1")
     guest.run("xway off --wait 5")
     guest.run("modprobe -r xway")
     assert not guest.run("grep -w ^xway /proc/modules", check=False).stdout
     done = program.wait(300)
     assert "done" in done.stdout, done.stderr
+
+
+# The kernel listens by a socket of its own, and carries the bytes by TCP as the client knows no SMC.
+SMC = r"""
+import socket
+AF_SMC = 43
+listener = socket.socket(AF_SMC, socket.SOCK_STREAM, 0)
+active = socket.socket()
+sockaddr = socket.socket(fileno=socket.dup(listener.fileno()), family=socket.AF_INET, type=socket.SOCK_STREAM)
+sockaddr.bind(("127.0.0.1", 6011))
+sockaddr.listen()
+active.connect(("127.0.0.1", 6011))
+passive = sockaddr.accept()[0]
+for _ in range(200):
+    for one, other in (active, passive), (passive, active):
+        one.sendall(b"x" * 1000)
+        assert len(other.recv(1000, socket.MSG_WAITALL)) == 1000
+"""
+
+
+def test_a_child_of_the_kernels_own_listener_is_left_alone(local: Ends) -> None:
+    """Whose it is shows when it is accepted."""
+    guest = local.passive
+    guest.run("modprobe smc")
+    before = traffic.counters(guest)
+    guest.run(["timeout", "60", "python3", "-c", SMC])
+    traffic.settled(guest)
+    now = traffic.moved(before, traffic.counters(guest))
+    guest.run("modprobe -r smc", check=False)
+    # The end of the client is attached from its connect() on.
+    assert now["reason:kernel-socket"] == 1 and now["channels"] == 0, now
+    assert now["attached"] == 2 and now["detached"] == 1, now
+    assert now["tx_ring_bytes"] == 0 and now["tx_tcp_bytes"] >= 200 * 1000, now
 
 
 CROWD = r"""
