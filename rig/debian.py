@@ -143,4 +143,4 @@ DEBIANS = {
         "libglib2.0-0t64 openjdk-21-jdk-headless php8.4-fpm php8.4-pgsql",
     ),
 }
-DEFAULT = "12"
+DEFAULT = "13"

@@ -11,7 +11,7 @@ from tests.xen.test_streams import unloads_and_comes_back
 MIB = 1 << 20
 
 pytestmark = [
-    pytest.mark.rig(host="13", type="pv"),
+    pytest.mark.rig(host="12", type="pv"),
     pytest.mark.rig(host="13", type="pv", xenstored="o", deep=True),
     pytest.mark.rig(host="13", type="pvh", deep=True),
     pytest.mark.rig(host="13", type="hvm", deep=True),
