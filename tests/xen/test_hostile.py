@@ -7,7 +7,7 @@ from tests import traffic
 from tests.traffic import Ends, linked, until
 
 MIB = 1 << 20
-LIVES = 40
+LIVES = 20
 
 pytestmark = [
     pytest.mark.rig(type="pv", kernel="6.12", deep=True),
