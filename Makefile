@@ -4,7 +4,7 @@
 #   make demo         boot a real Xen and compare the ways between two guests
 #   make bench        everything that is measured, by both clocks, and which goals it reaches;
 #                     bench-quick: less of it
-#   make check        all tests; or a part: check-unit check-tools check-debug check-stress
+#   make check        all tests; or a part: check-unit check-tools check-debug check-costs check-stress
 #                     check-style check-plain check-xen
 #   make check-deep   what takes longer: more kinds of guests, random calls for ten minutes, also between
 #                     guests whose kernel checks memory and locks; builds that first
@@ -48,7 +48,7 @@ check:
 check-parts:
 	$(MAKE) -j1 check-packages check-unit check-tools
 	$(MAKE) -j2 check-images check-kernel
-	$(MAKE) -j2 check-debug check-stress check-style
+	$(MAKE) -j2 check-debug check-costs check-stress check-style
 	$(MAKE) -j1 check-plain check-xen
 
 check-packages:
@@ -78,8 +78,11 @@ check-style:
 check-plain: packages
 	$(PART) $(PYTEST) -m "not deep" tests/plain "tests/suites/test_python.py::test_python[plain-6.12-socket]"
 
+check-costs: packages
+	$(PART) $(PYTEST) tests/xen -m "instructions and not deep"
+
 check-xen: packages
-	$(PART) $(PYTEST) tests/xen -m "not deep"
+	$(PART) $(PYTEST) tests/xen -m "not instructions and not deep"
 
 check-deep: export XWAY_TEST_STRESS_SECONDS ?= 600
 check-deep: packages
@@ -113,5 +116,5 @@ xwayd-static:
 clean:
 	rm -rf build
 
-.PHONY: all packages demo check check-unit check-tools check-debug check-stress check-style
+.PHONY: all packages demo check check-unit check-tools check-debug check-stress check-style check-costs
 .PHONY: check-plain check-xen check-deep bench bench-quick compat deb rpm xwayd-static clean

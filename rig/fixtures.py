@@ -15,7 +15,8 @@ After every test the kernel log of every domain is looked through; trouble fails
 allows it: @pytest.mark.allow_log("regex"). A rig that had trouble is not used again. Of a test that failed
 the report has the end of each domain's kernel log and console, and of xwayd's log.
 
-`make check` leaves out what is marked deep: a whole test, or one kind of rig, by rig(..., deep=True).
+`make check` leaves out what is marked deep: a whole test, or one kind of rig, by rig(..., deep=True). Tests by
+the instruction clock have the mark `instructions`: they use one CPU, and work beside them changes no figure.
 
 Options of pytest: `--rig KEY=VALUE[,KEY=VALUE...]` changes the default configuration, `--rig-use NAME` runs
 on a rig that `rig up` has brought up, whatever its configuration.
@@ -87,6 +88,8 @@ def _parameter(words: dict[str, Any]) -> Any:
     """Return what stands for one kind of rig among a test's parameters."""
     marks = [pytest.mark.deep] if words.pop("deep", False) else []
     config = Config(**words).checked()
+    if config.clock == "instructions":
+        marks.append(pytest.mark.instructions)
     return pytest.param(config, id=_id(config), marks=marks)
 
 
@@ -180,6 +183,7 @@ class Pool:
         self._use = use
         self._rigs: dict[bool, Machine] = {}
         self._failed: dict[Config, str] = {}
+        self._used: set[str] = set()  # names, of which each rig has its own
         self._count = 0
         for name in rig_machine.names():  # left by a run that was killed
             if name.startswith(TEST_PREFIX) and not rig_machine.is_up(name):
@@ -207,6 +211,12 @@ class Pool:
             self._failed[config] = str(error)
             pytest.fail(f"rig cannot be brought up: {error}", pytrace=False)
         return self._rigs[config.plain]
+
+    def is_new(self, rig: Machine) -> bool:
+        """Tell whether no test has had this rig before; its next call says no."""
+        new = rig.name not in self._used
+        self._used.add(rig.name)
+        return new
 
     def drop(self, plain: bool) -> None:
         """End the plain VM, or the Xen, if there is one."""
@@ -270,7 +280,8 @@ def check_kernel_logs(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     rig: Machine = request.getfixturevalue("machine")
     pool: Pool = request.getfixturevalue("rig_pool")
-    before = rig.check_logs()
+    # What came since the last test's end is this test's.
+    before = rig.check_logs() if pool.is_new(rig) else []
     if before:
         _spoilt(request.node, "setup", rig, pool, ["kernel logs had trouble before the test:", *before])
     yield
