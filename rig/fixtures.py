@@ -15,8 +15,8 @@ After every test the kernel log of every domain is looked through; trouble fails
 allows it: @pytest.mark.allow_log("regex"). A rig that had trouble is not used again. Of a test that failed
 the report has the end of each domain's kernel log and console, and of xwayd's log.
 
-`make check` leaves out what is marked deep: a whole test, or one kind of rig, by rig(..., deep=True). Tests by
-the instruction clock have the mark `instructions`: they use one CPU, and work beside them changes no figure.
+`make check` leaves out what is marked deep: a whole test, or one kind of rig, by rig(..., deep=True). Tests
+by the instruction clock have the mark `instructions`: they use one CPU, and no work beside them shows.
 
 Options of pytest: `--rig KEY=VALUE[,KEY=VALUE...]` changes the default configuration, `--rig-use NAME` runs
 on a rig that `rig up` has brought up, whatever its configuration.

@@ -32,6 +32,7 @@ LOW_MEMORY = 3840
 # An emulated CPU that the host does not run for a while is no stall.
 PATIENCE = "rcupdate.rcu_cpu_stall_timeout=60 watchdog_thresh=30"
 BOOT_SECONDS = 180.0  # much, for a host that does other things too
+LOOK_SECONDS = 30.0  # between two looks at the consoles of guests
 
 
 @dataclass(frozen=True)
@@ -148,12 +149,13 @@ class Machine:
                 *addresses(number),
                 config.debian,
                 guest_limit=config.clock == "wall",
-                dead=lambda: self.emulator_failed,
+                dead=self._spoilt,
             )
             for number, port in zip(numbers, ports, strict=True)
         }
         self.products: build.Products | None = None
         self._impossible = False  # a guest's kernel had registers that no program gives it
+        self._looked = time.monotonic()
 
     @property
     def slow(self) -> float:
@@ -215,6 +217,18 @@ class Machine:
         if not self.config.plain:
             signs += r"|\bOops: |Hardware Dom0 crashed"
         return re.search(signs, self.output()) is not None
+
+    def _spoilt(self) -> bool:
+        """Tell whether a domain that is silent is so because of the emulator.
+
+        A guest that has died so may hold up for minutes whoever waits for it. So look at the guests' consoles
+        now and then, but not where domain 0's work would be measured.
+        """
+        if self.config.clock == "wall" and time.monotonic() > self._looked + LOOK_SECONDS:
+            self._looked = time.monotonic()
+            for guest in self.guests:
+                self._impossible |= kernellog.impossible(self.console(guest.name).splitlines())
+        return self.emulator_failed
 
     def pin(self) -> None:
         """Keep each emulated CPU on a CPU of the host's, if it is measured by the wall clock."""
