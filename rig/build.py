@@ -64,7 +64,7 @@ def make(debian: Debian, kernel: str, *places: Path) -> list[str]:
     archive, gcc = debian.kernels[kernel].archive, debian.kernels[kernel].compiler()
     if archive.codename == host_codename():
         need_packages([gcc])
-        return [*words, f"CC={gcc}"]
+        return words
     return [*buildroot.command(archive, gcc, *places), *words]
 
 
