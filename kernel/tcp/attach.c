@@ -164,6 +164,27 @@ bool xway_attach_listed(const struct xway_conn *conn, const struct sock *sk)
 	return ret;
 }
 
+/**
+ * xway_attach_link() - the link by which a connection may go now
+ * @sk: its socket, attached or locked
+ * @active: is @sk the active end?
+ *
+ * Context: RCU read-side section. If the link comes to an end, it has its
+ * connections leave after that section: see xway_link_is_up().
+ * Return: the link of the peer that has the far address; NULL if it is not up, if
+ * there is none, or if the near address is not this domain's.
+ */
+struct xway_link *xway_attach_link(const struct sock *sk, bool active)
+{
+	__be32 far[4], near[4];
+	u16 family = remote(sk, far);
+	struct xway_link *link = xway_addr_find(family, far, active);
+
+	local(sk, family, near);
+	return link && xway_link_is_up(link) &&
+	       xway_addr_is_own(link, sock_net(sk), family, near) ? link : NULL;
+}
+
 /* Has the socket keys with which TCP signs packets? */
 static bool keyed(const struct sock *sk)
 {
@@ -211,8 +232,9 @@ static enum xway_reason refusal(struct sock *sk, bool active)
 }
 
 /*
- * Attach a locked socket whose remote address is a peer's. sk_prot is stored
- * plainly: sock_replace_proto() would switch off io_uring's zero-copy as well.
+ * Attach a locked socket whose remote address is a peer's. If the link to that peer
+ * is not up, the connection waits for it. sk_prot is stored plainly:
+ * sock_replace_proto() would switch off io_uring's zero-copy as well.
  */
 static void attach(struct sock *sk, bool active)
 {
@@ -234,12 +256,11 @@ static void attach(struct sock *sk, bool active)
 	local(sk, family, near);
 	if (!xway_addr_is_own(link, sock_net(sk), family, near))
 		why = XWAY_R_FOREIGN;
-	else if (READ_ONCE(link->state) != XWAY_LINK_UP)
-		why = XWAY_R_LINK;
 	else
 		why = refusal(sk, active);
 	if (why == XWAY_R_NONE) {
-		conn = xway_conn_create(sk, link, active);
+		conn = xway_conn_create(sk, xway_link_is_up(link) ? link : NULL,
+					active);
 		if (!conn)
 			why = XWAY_R_MEMORY;
 	}
@@ -256,6 +277,8 @@ static void attach(struct sock *sk, bool active)
 	if (sk->sk_socket)
 		xway_proto_set_ops(sk);
 	xway_count(ATTACHED);
+	if (xway_conn_waiting(conn))
+		atomic64_inc(&xway_reasons[XWAY_R_LINK]);
 	trace_xway_attach(conn, active);
 out:
 	rcu_read_unlock();

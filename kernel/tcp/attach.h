@@ -17,6 +17,7 @@ bool xway_detach_or_park(struct xway_conn *conn, struct sock *sk);
 void xway_attach_tuple(const struct sock *sk, bool active,
 		       struct xway_tuple *tuple);
 bool xway_attach_listed(const struct xway_conn *conn, const struct sock *sk);
+struct xway_link *xway_attach_link(const struct sock *sk, bool active);
 struct xway_conn *xway_attached(const struct sock *sk);
 struct xway_conn *xway_attached_again(struct xway_conn *conn,
 				      const struct sock *sk);

@@ -8,6 +8,24 @@
 #include "handshake.h"
 #include "netlink.h"
 
+/*
+ * What connections have that wait for their peer's link. It is never up and never
+ * freed. So they keep no other link in memory, and nobody who looks at the link of
+ * a connection must ask whether there is one.
+ */
+static struct xway_link no_link = {
+	.lock = __MUTEX_INITIALIZER(no_link.lock),
+	.state = XWAY_LINK_WAITING,
+	.name = "-",
+};
+
+struct xway_tcp_link xway_no_link = {
+	.ref = REFCOUNT_INIT(1),
+	.link = &no_link,
+	.fill.lock = __SPIN_LOCK_UNLOCKED(xway_no_link.fill.lock),
+	.fill.window = U32_MAX,
+};
+
 static int add_link(struct xway_link *link)
 {
 	struct xway_tcp_link *tl = kzalloc(sizeof(*tl), GFP_KERNEL);
@@ -34,7 +52,7 @@ static void del_link(struct xway_link *link)
 
 /**
  * xway_tcp_link_get() - what sockets keep for a link
- * @link: the link
+ * @link: the link, or NULL for xway_no_link
  *
  * Context: any.
  * Return: the object, with a reference, or NULL if there is none.
@@ -44,7 +62,8 @@ struct xway_tcp_link *xway_tcp_link_get(struct xway_link *link)
 	struct xway_tcp_link *tl;
 
 	rcu_read_lock();
-	tl = rcu_dereference(link->data[XWAY_SERVICE_SOCKETS]);
+	tl = link ? rcu_dereference(link->data[XWAY_SERVICE_SOCKETS]) :
+		    &xway_no_link;
 	if (tl && !refcount_inc_not_zero(&tl->ref))
 		tl = NULL;
 	rcu_read_unlock();

@@ -48,6 +48,7 @@ struct xway_tcp_link {
 };
 
 extern const struct xway_client xway_sockets;
+extern struct xway_tcp_link xway_no_link;
 
 struct xway_tcp_link *xway_tcp_link_get(struct xway_link *link);
 void xway_tcp_link_put(struct xway_tcp_link *tl);

@@ -86,12 +86,24 @@ const char *xway_conn_state_name(const struct xway_conn *conn)
 		return "fallback";
 	switch (READ_ONCE(conn->state)) {
 	case XWAY_CONN_TCP:
-		return "tcp";
+		return xway_conn_waiting(conn) ? "waiting" : "tcp";
 	case XWAY_CONN_OPENING:
 		return "opening";
 	default:
 		return "open";
 	}
+}
+
+/**
+ * xway_conn_waiting() - does a connection wait for its peer's link to come up?
+ * @conn: connection
+ *
+ * Context: any.
+ * Return: true if it has no link.
+ */
+bool xway_conn_waiting(const struct xway_conn *conn)
+{
+	return READ_ONCE(conn->tl) == &xway_no_link;
 }
 
 static u32 tuple_hash(const struct xway_tuple *t)
@@ -109,21 +121,10 @@ static bool tuple_equal(const struct xway_tuple *a, const struct xway_tuple *b)
 	       !memcmp(a->daddr, b->daddr, sizeof(a->daddr));
 }
 
-/**
- * xway_conn_mac() - proof that a message's sender is an end of a connection
- * @conn: established connection
- * @by_active: is the sender the active end?
- *
- * A MAC over addresses, ports and both nonces of the session. Its key is both
- * initial sequence numbers and the sender's role. Only the two ends and the
- * path know these numbers, which are never sent.
- *
- * Context: any.
- * Return: the MAC, by SipHash.
- */
-u64 xway_conn_mac(const struct xway_conn *conn, bool by_active)
+/* As xway_conn_mac(), for the session of @link, whatever link @conn has */
+static u64 conn_mac(const struct xway_conn *conn, const struct xway_link *link,
+		    bool by_active)
 {
-	const struct xway_link *link = conn->chan.link;
 	const struct xway_tuple *t = &conn->tuple;
 	siphash_key_t key = {
 		{ (u64)conn->isn[0] << 32 | conn->isn[1], by_active }
@@ -146,9 +147,27 @@ u64 xway_conn_mac(const struct xway_conn *conn, bool by_active)
 }
 
 /**
+ * xway_conn_mac() - proof that a message's sender is an end of a connection
+ * @conn: established connection
+ * @by_active: is the sender the active end?
+ *
+ * A MAC over addresses, ports and both nonces of the session. Its key is both
+ * initial sequence numbers and the sender's role. Only the two ends and the
+ * path know these numbers, which are never sent.
+ *
+ * Context: any.
+ * Return: the MAC, by SipHash.
+ */
+u64 xway_conn_mac(const struct xway_conn *conn, bool by_active)
+{
+	return conn_mac(conn, conn->chan.link, by_active);
+}
+
+/**
  * xway_conn_create() - the object for a socket that is being attached
  * @sk: the socket, locked
- * @link: the link to its peer
+ * @link: the link to its peer, seen up in the caller's RCU read-side section; NULL:
+ *	the connection waits for one
  * @active: is this the end that connects?
  *
  * Takes a reference on the module, which is dropped after the last put.
@@ -178,7 +197,7 @@ struct xway_conn *xway_conn_create(struct sock *sk, struct xway_link *link,
 	INIT_HLIST_NODE(&conn->hash);
 	conn->sk = sk;
 	conn->tl = tl;
-	xway_chan_init(&conn->chan, &xway_sockets, link);
+	xway_chan_init(&conn->chan, &xway_sockets, tl->link);
 	conn->active = active;
 	conn->data_ready = sk->sk_data_ready;
 	conn->retry_at = jiffies;
@@ -309,12 +328,48 @@ void xway_conn_unlist(struct xway_conn *conn)
 	spin_unlock_bh(&xway_conns_lock);
 }
 
+/*
+ * Has a connection a link? If it waits for one, and its peer's is up now, it gets
+ * that. Any two callers exclude each other by the connection's lock. Others may
+ * still see xway_no_link, which is right until a channel is begun.
+ */
+static bool conn_linked(struct xway_conn *conn)
+{
+	struct xway_tcp_link *tl = NULL;
+	struct xway_link *link = NULL;
+
+	if (likely(!xway_conn_waiting(conn)))
+		return true;
+	/* The link's end finds it, because it is in the list: see xway_link_is_up(). */
+	rcu_read_lock();
+	spin_lock_bh(&conn->lock);
+	if (xway_conn_waiting(conn)) {
+		if (conn->sk)
+			link = xway_attach_link(conn->sk, conn->active);
+		if (link)
+			tl = xway_tcp_link_get(link);
+		if (tl) {
+			atomic_dec(&xway_no_link.conns);
+			atomic_inc(&tl->conns);
+			WRITE_ONCE(conn->chan.link, link);
+			WRITE_ONCE(conn->tl, tl);
+			xway_tcp_link_put(&xway_no_link);
+		}
+	}
+	spin_unlock_bh(&conn->lock);
+	rcu_read_unlock();
+	return !xway_conn_waiting(conn);
+}
+
 /**
  * xway_conn_find() - the connection that a peer's OPEN is about
- * @link: the link by which OPEN came
+ * @link: the link by which OPEN came, which is up
  * @t: the connection, as the peer names it
  * @mac: the peer's proof that it is an end of it
  * @why: set to XWAY_DECLINE_* if there is none
+ *
+ * A connection that waits for its peer's link gets @link. One that has another link
+ * yet is going to leave that: its peer may ask again.
  *
  * Context: process or softirq.
  * Return: the connection, whose active end this is, with a reference; or NULL.
@@ -328,10 +383,17 @@ struct xway_conn *xway_conn_find(struct xway_link *link,
 again:
 	*why = XWAY_DECLINE_UNKNOWN;
 	hlist_for_each_entry_rcu(conn, &hash_table[tuple_hash(t)], hash) {
-		if (conn->chan.link != link || !tuple_equal(&conn->tuple, t))
+		if (!tuple_equal(&conn->tuple, t))
 			continue;
-		if (xway_conn_mac(conn, false) != mac) {
-			*why = XWAY_DECLINE_PROOF;
+		if (conn_mac(conn, link, false) != mac) {
+			/* A peer does not learn of connections with others. */
+			if (READ_ONCE(conn->chan.link) == link ||
+			    xway_addr_find(t->family, t->daddr, true) == link)
+				*why = XWAY_DECLINE_PROOF;
+			continue;
+		}
+		if (!conn_linked(conn) || READ_ONCE(conn->chan.link) != link) {
+			*why = XWAY_DECLINE_LATER;
 			continue;
 		}
 		/* A connection without references has left the hash: look again. */
@@ -399,7 +461,8 @@ static void conn_reason(struct xway_conn *conn, enum xway_reason reason)
  * @conn: connection
  *
  * Only the passive end asks for a channel. A short connection ends before it is
- * worth one, and so pays nothing for it.
+ * worth one, and so pays nothing for it. One that waits for its peer's link looks
+ * for that now and then.
  *
  * Context: process.
  */
@@ -411,6 +474,10 @@ void xway_conn_want(struct xway_conn *conn)
 	if (++conn->ops < WORTH_OPS &&
 	    conn->tx.tcp_bytes + conn->rx.tcp_bytes < WORTH_BYTES)
 		return;
+	if (!conn_linked(conn)) {
+		xway_evict_begin(conn);
+		return;
+	}
 	if (test_and_set_bit(XWAY_F_ASKED, &conn->flags))
 		return;
 	set_bit(XWAY_F_WANT_OPEN, &conn->flags);
@@ -945,7 +1012,7 @@ static void conn_each(struct xway_link *link,
 
 	rcu_read_lock();
 	list_for_each_entry_rcu(conn, &xway_conns, all) {
-		if (conn->chan.link != link || !xway_conn_stop(conn))
+		if (READ_ONCE(conn->chan.link) != link || !xway_conn_stop(conn))
 			continue;
 		visit(conn);
 		xway_conn_continue(conn);

@@ -146,7 +146,8 @@ struct xway_rx {
  * @rcu: for freeing it
  * @lock: guards @sk; taken in softirq, too
  * @sk: the socket, NULL once detached
- * @tl: what sockets keep for its link, with a reference
+ * @tl: what sockets keep for its link, with a reference; xway_no_link while it waits
+ *	for one. It leaves that once, under @lock, and so does @link of @chan.
  * @flags: XWAY_F_*
  * @state: of the channel; written under the link's lock
  * @reason: why the connection is not, or not any more, on a ring
@@ -235,6 +236,7 @@ void xway_conn_established(struct xway_conn *conn, struct sock *sk);
 struct xway_conn *xway_conn_replace(struct xway_conn *conn, struct sock *sk);
 void xway_conn_unlist(struct xway_conn *conn);
 u64 xway_conn_mac(const struct xway_conn *conn, bool by_active);
+bool xway_conn_waiting(const struct xway_conn *conn);
 struct xway_conn *xway_conn_find(struct xway_link *link,
 				 const struct xway_tuple *t, u64 mac, u32 *why);
 void xway_conn_queue(struct xway_conn *conn);

@@ -150,7 +150,7 @@ long xway_evict_reclaim(long *wanted)
 }
 
 /**
- * xway_evict_begin() - a connection has got a ring, or has just given it up
+ * xway_evict_begin() - a connection has got a ring, or cannot have one for now
  * @conn: connection
  *
  * For about idle_ms a connection with a new ring is not evicted, and one without

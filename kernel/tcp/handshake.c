@@ -216,7 +216,8 @@ void xway_handshake_open(struct xway_conn *conn)
 
 	mutex_lock(&link->lock);
 	if (link->state != XWAY_LINK_UP) {
-		err = -ENOTCONN;
+		/* Its end has the connection leave the link. */
+		xway_evict_postpone(conn, XWAY_R_NONE);
 	} else if (begin(conn)) {
 		err = half_make(conn, XWAY_RING_PAGES_MAX);
 		if (err) {
@@ -228,8 +229,7 @@ void xway_handshake_open(struct xway_conn *conn)
 	}
 	mutex_unlock(&link->lock);
 	if (err && scarce(err) == XWAY_R_NONE)
-		xway_conn_fallback(conn, err == -ENOTCONN ? XWAY_R_LINK :
-						       XWAY_R_MEMORY);
+		xway_conn_fallback(conn, XWAY_R_MEMORY);
 }
 
 static void ctl_reply(struct xway_link *link, u32 type, u32 chan, u32 arg)
@@ -421,7 +421,8 @@ bool xway_handshake_ctl(struct xway_link *link, struct xway_chan *chan,
 			ctl_open(link, msg);
 		else
 			ctl_reply(link, XWAY_CTL_DECLINE, ctl->from,
-				  XWAY_DECLINE_OFF);
+				  xway_attach_is_on() ? XWAY_DECLINE_LATER :
+							XWAY_DECLINE_OFF);
 		return true;
 	}
 	conn = container_of(chan, struct xway_conn, chan);

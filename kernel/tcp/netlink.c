@@ -62,7 +62,7 @@ static void sum(const struct xway_tcp_link *tl, u64 *n)
 			    xway_counted(XWAY_N_TX_RING + i);
 	list_for_each_entry_rcu(conn, &xway_conns, all,
 				lockdep_is_held(&xway_conns_lock)) {
-		if (tl && conn->tl != tl)
+		if (tl && READ_ONCE(conn->tl) != tl)
 			continue;
 		n[0] += READ_ONCE(conn->tx.ring_bytes);
 		n[1] += READ_ONCE(conn->tx.tcp_bytes);
@@ -186,12 +186,23 @@ static void socket_of(struct xway_conn *conn, u64 *inode, u32 *netns)
 	spin_unlock_bh(&conn->lock);
 }
 
+/* Its peer, as users know it. RCU read-side section */
+static const char *peer_of(const struct xway_conn *conn, const __be32 *far)
+{
+	const struct xway_link *link = NULL;
+
+	if (xway_conn_waiting(conn))
+		link = xway_addr_find(conn->tuple.family, far, conn->active);
+	return (link ?: READ_ONCE(conn->chan.link))->name;
+}
+
 static int put_conn(struct sk_buff *skb, struct xway_conn *conn)
 {
 	const struct xway_tuple *t = &conn->tuple;
 	const __be32 *near = conn->active ? t->saddr : t->daddr;
 	const __be32 *far = conn->active ? t->daddr : t->saddr;
 	int len = t->family == AF_INET ? 4 : 16;
+	enum xway_reason why = conn->reason;
 	const char *rx;
 	u32 netns;
 	u64 inode;
@@ -199,7 +210,9 @@ static int put_conn(struct sk_buff *skb, struct xway_conn *conn)
 	socket_of(conn, &inode, &netns);
 	rx = READ_ONCE(conn->rx.spilled) && !xway_rx_done(conn) ? "spill" :
 	     READ_ONCE(conn->rx.gen) & 1 ? "ring" : "tcp";
-	if (nla_put_string(skb, XWAY_A_PEER_NAME, conn->chan.link->name) ||
+	if (why == XWAY_R_NONE && xway_conn_waiting(conn))
+		why = XWAY_R_LINK;
+	if (nla_put_string(skb, XWAY_A_PEER_NAME, peer_of(conn, far)) ||
 	    nla_put(skb, XWAY_A_LOCAL, len, near) ||
 	    nla_put(skb, XWAY_A_REMOTE, len, far) ||
 	    nla_put_u16(skb, XWAY_A_LOCAL_PORT,
@@ -210,8 +223,8 @@ static int put_conn(struct sk_buff *skb, struct xway_conn *conn)
 	    nla_put_string(skb, XWAY_A_TX,
 			   READ_ONCE(conn->tx.gen) & 1 ? "ring" : "tcp") ||
 	    nla_put_string(skb, XWAY_A_RX, rx) ||
-	    (conn->reason && nla_put_string(skb, XWAY_A_REASON,
-				xway_reason_names[conn->reason])) ||
+	    (why != XWAY_R_NONE &&
+	     nla_put_string(skb, XWAY_A_REASON, xway_reason_names[why])) ||
 	    xway_genl_put_u64(skb, XWAY_A_TX_RING, READ_ONCE(conn->tx.ring_bytes)) ||
 	    xway_genl_put_u64(skb, XWAY_A_TX_TCP, READ_ONCE(conn->tx.tcp_bytes)) ||
 	    xway_genl_put_u64(skb, XWAY_A_RX_RING, READ_ONCE(conn->rx.ring_bytes)) ||

@@ -465,6 +465,8 @@ void xway_rx_arm(struct xway_conn *conn, const struct sock *sk)
 /* So many pages do not count against the peer any more. */
 static void rx_uncharge(struct xway_conn *conn, u32 pages)
 {
+	if (!pages)	/* there may be no peer, see xway_no_link */
+		return;
 	conn->rx.charged -= pages;
 	xway_peer_uncharge(conn->chan.link->peer, pages);
 }

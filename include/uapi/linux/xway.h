@@ -83,7 +83,8 @@
  *     XWAY_A_LOCAL_PORT	u16, host order
  *     XWAY_A_REMOTE_PORT	u16, host order
  *     XWAY_A_STATE		string: "tcp" (no channel asked for yet),
- *				"opening", "open", "fallback", "spilled",
+ *				"waiting" (for the link to the peer), "opening",
+ *				"open", "fallback", "spilled",
  *				"closing" (closed here; the peer still reads)
  *     XWAY_A_TX		string: "tcp" or "ring"
  *     XWAY_A_RX		string: "tcp", "ring" or "spill"

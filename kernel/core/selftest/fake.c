@@ -5,6 +5,7 @@
  */
 #include <linux/export.h>
 #include <linux/mm.h>
+#include <linux/socket.h>
 
 #include "core/addr.h"
 #include "ends.h"
@@ -144,6 +145,15 @@ void xway_fake_destroy(void)
 		if (end(i))
 			xway_link_destroy(end(i));
 }
+
+/* The peer of an end has an IPv4 address from now on. */
+bool xway_fake_list(int which, __be32 addr)
+{
+	struct xway_addr a = { .family = AF_INET, .prefix = 32, .addr = { addr } };
+
+	return !xway_addr_add(&a, &end(which)->pub, &end(which)->pub);
+}
+EXPORT_SYMBOL_GPL(xway_fake_list);
 
 /* Take a message that an end has sent. There must be exactly one. */
 bool xway_fake_take(int from, struct xway_ctl *msg)

@@ -62,6 +62,7 @@ bool xway_fake_up(void);
 void xway_fake_down(void);
 void xway_fake_destroy(void);
 struct link *xway_fake_other(int which);
+bool xway_fake_list(int which, __be32 addr);
 bool xway_fake_take(int from, struct xway_ctl *msg);
 bool xway_fake_give(int to, const struct xway_ctl *msg);
 

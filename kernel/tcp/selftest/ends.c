@@ -50,18 +50,24 @@ static void dress(int which, u16 family)
 	tp[which]->copied_seq = tp[which]->rcv_nxt;
 }
 
+static bool hold_end(int which, u16 family, struct xway_link *link)
+{
+	dress(which, family);
+	conn[which] = xway_conn_create((struct sock *)tp[which], link, which == A);
+	EXPECT(conn[which]);
+	xway_conn_established(conn[which], (struct sock *)tp[which]);
+	return true;
+}
+
 bool hold(u16 passive, u16 active)
 {
-	int i;
+	return hold_end(P, passive, &end(P)->pub) && hold_end(A, active, &end(A)->pub);
+}
 
-	for (i = 0; i < 2; i++) {
-		dress(i, i == A ? active : passive);
-		conn[i] = xway_conn_create((struct sock *)tp[i], &end(i)->pub,
-					   i == A);
-		EXPECT(conn[i]);
-		xway_conn_established(conn[i], (struct sock *)tp[i]);
-	}
-	return true;
+/* As hold(), but both ends wait for their link. */
+bool hold_waiting(void)
+{
+	return hold_end(P, AF_INET, NULL) && hold_end(A, AF_INET, NULL);
 }
 
 void let_go(void)

@@ -16,6 +16,7 @@ extern const struct xway_test handshake_tests[];
 extern const struct xway_test rx_tests[];
 extern const struct xway_test tx_tests[];
 extern const struct xway_test ringsize_tests[];
+extern const struct xway_test waiting_tests[];
 
 /* Levels of these tests above UP */
 enum {
@@ -34,6 +35,7 @@ void ends_end(void);
 bool ends_nothing_left(void);
 
 bool hold(u16 passive, u16 active);
+bool hold_waiting(void);
 void let_go(void);
 bool ask(union xway_sock_ctl *msg);
 void start_at(u32 idx, u32 gen);

@@ -13,6 +13,7 @@ static const struct xway_test *const subjects[] = {
 	rx_tests,
 	tx_tests,
 	ringsize_tests,
+	waiting_tests,
 	NULL
 };
 

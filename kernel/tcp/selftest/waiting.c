@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Tests of connections that wait for their peer's link */
+#include <linux/jiffies.h>
+
+#include "tcp/evict.h"
+#include "ends.h"
+
+/* The peer of an end has the far address of its connection. */
+static bool list(int which)
+{
+	return xway_fake_list(which, ((struct sock *)tp[which])->sk_daddr);
+}
+
+static bool wants_in_vain(void)
+{
+	int i;
+
+	conn[P]->postponed = 0;
+	for (i = 0; i < 20; i++)
+		xway_conn_want(conn[P]);
+	EXPECT(!test_bit(XWAY_F_ASKED, &conn[P]->flags));
+	EXPECT(xway_conn_waiting(conn[P]) && xway_evict_too_early(conn[P]));
+	conn[P]->postponed = 0;
+	return true;
+}
+
+/* The end that asks looks for a link that is up and leads to the far address. */
+static bool waits_to_ask(void)
+{
+	union xway_sock_ctl msg;
+	struct xway_link *link = &end(P)->pub;
+
+	EXPECT(hold_waiting());
+	EXPECT(!strcmp(xway_conn_state_name(conn[P]), "waiting"));
+	EXPECT(wants_in_vain());
+	link->state = XWAY_LINK_CONNECTING;
+	EXPECT(list(P) && wants_in_vain());
+	link->state = XWAY_LINK_CLOSING;
+	EXPECT(wants_in_vain());
+	link->state = XWAY_LINK_UP;
+	EXPECT(ask(&msg) && conn[P]->chan.link == link);
+	EXPECT(conn[P]->tl == rcu_access_pointer(link->data[XWAY_SERVICE_SOCKETS]));
+	EXPECT(atomic_read(&conn[P]->tl->conns) == 1);
+	EXPECT(!strcmp(xway_conn_state_name(conn[P]), "opening"));
+	return true;
+}
+
+static bool declined(const union xway_sock_ctl *open, u32 why)
+{
+	union xway_sock_ctl msg;
+
+	EXPECT(give(A, open) && take(A, &msg));
+	EXPECT(msg.ctl.type == XWAY_CTL_DECLINE && msg.ctl.arg == why);
+	EXPECT(xway_conn_waiting(conn[A]) && !end(A)->pub.n_chans);
+	return true;
+}
+
+/* The end that is asked takes the link by which it is asked, if that is its peer's. */
+static bool waits_to_be_asked(void)
+{
+	union xway_sock_ctl open, wrong, msg;
+
+	EXPECT(hold_waiting() && list(P) && ask(&open));
+	wrong = open;
+	wrong.mac ^= 1;
+	/* Whose connection it is, is not for others to know. */
+	EXPECT(declined(&wrong, XWAY_DECLINE_UNKNOWN));
+	/* Domain 0 may only be about to say whose address it is. */
+	EXPECT(declined(&open, XWAY_DECLINE_LATER));
+	EXPECT(list(A) && declined(&wrong, XWAY_DECLINE_PROOF));
+	end(A)->pub.state = XWAY_LINK_CLOSING;
+	EXPECT(declined(&open, XWAY_DECLINE_LATER));
+	end(A)->pub.state = XWAY_LINK_UP;
+	EXPECT(give(A, &open) && take(A, &msg));
+	EXPECT(msg.ctl.type == XWAY_CTL_ACCEPT && conn[A]->chan.link == &end(A)->pub);
+	EXPECT(give(P, &msg) && conn[P]->state == XWAY_CONN_OPEN);
+	EXPECT(!atomic_read(&xway_no_link.conns));
+	return true;
+}
+
+/* A connection that has another link yet leaves that soon. */
+static bool still_elsewhere(void)
+{
+	union xway_sock_ctl open, msg;
+
+	EXPECT(hold(AF_INET, AF_INET) && ask(&open));
+	conn[A]->chan.link = &end(P)->pub;
+	EXPECT(give(A, &open) && take(A, &msg));
+	conn[A]->chan.link = &end(A)->pub;
+	EXPECT(msg.ctl.type == XWAY_CTL_DECLINE && msg.ctl.arg == XWAY_DECLINE_LATER);
+	EXPECT(!test_bit(XWAY_F_ASKED, &conn[A]->flags));
+	return true;
+}
+
+const struct xway_test waiting_tests[] = {
+	{ "waits_to_ask", waits_to_ask, UP },
+	{ "waits_to_be_asked", waits_to_be_asked, UP },
+	{ "still_elsewhere", still_elsewhere, UP },
+	{}
+};
