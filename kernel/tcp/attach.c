@@ -362,7 +362,7 @@ void xway_attach_accepted(struct xway_conn *conn, struct sock *sk)
 	xway_detach(conn, sk);
 }
 
-/* May a fresh connection replace this one? */
+/* May a fresh connection replace this one, whether there is a link for it or not? */
 static bool may_replace(const struct xway_conn *conn, struct sock *sk)
 {
 	return test_bit(XWAY_F_PARK, &conn->flags) && conn->sk == sk &&
@@ -370,8 +370,6 @@ static bool may_replace(const struct xway_conn *conn, struct sock *sk)
 	       ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				       TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) &&
 	       sk->sk_socket && xway_attach_is_on() &&
-	       READ_ONCE(conn->chan.link->state) == XWAY_LINK_UP &&
-	       xway_attach_listed(conn, sk) &&
 	       !xway_conn_taken(conn, sk) && unfit(sk) == XWAY_R_NONE;
 }
 

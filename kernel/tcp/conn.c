@@ -103,7 +103,8 @@ const char *xway_conn_state_name(const struct xway_conn *conn)
  */
 bool xway_conn_waiting(const struct xway_conn *conn)
 {
-	return READ_ONCE(conn->tl) == &xway_no_link;
+	/* Who sees that it has a link sees which: pairs with conn_linked(). */
+	return smp_load_acquire(&conn->tl) == &xway_no_link;
 }
 
 static u32 tuple_hash(const struct xway_tuple *t)
@@ -295,12 +296,15 @@ void xway_conn_established(struct xway_conn *conn, struct sock *sk)
  * @conn: the socket's connection, which has parked and has no channel any more
  * @sk: the socket, locked
  *
- * Context: process or softirq, does not sleep.
+ * Its peer may have another link by now, or none. Then the fresh one waits.
+ *
+ * Context: RCU read-side section.
  * Return: as xway_conn_create().
  */
 struct xway_conn *xway_conn_replace(struct xway_conn *conn, struct sock *sk)
 {
-	struct xway_conn *fresh = xway_conn_create(sk, conn->chan.link, conn->active);
+	struct xway_link *link = xway_attach_link(sk, conn->active);
+	struct xway_conn *fresh = xway_conn_create(sk, link, conn->active);
 
 	if (!fresh)
 		return NULL;
@@ -352,7 +356,8 @@ static bool conn_linked(struct xway_conn *conn)
 			atomic_dec(&xway_no_link.conns);
 			atomic_inc(&tl->conns);
 			WRITE_ONCE(conn->chan.link, link);
-			WRITE_ONCE(conn->tl, tl);
+			/* Last: pairs with xway_conn_waiting(). */
+			smp_store_release(&conn->tl, tl);
 			xway_tcp_link_put(&xway_no_link);
 		}
 	}
@@ -504,6 +509,21 @@ void xway_conn_fallback(struct xway_conn *conn, enum xway_reason reason)
 	xway_conn_queue(conn);
 }
 
+/* Return: false if the connection falls back or parks already, or ends. */
+static bool conn_set_park(struct xway_conn *conn)
+{
+	unsigned long was = READ_ONCE(conn->flags);
+
+	/* Both bits in one step: a fallback for good must not become a park. */
+	do {
+		if (was & (BIT(XWAY_F_FALLBACK) | BIT(XWAY_F_BAD) |
+			   BIT(XWAY_F_DETACHED)))
+			return false;
+	} while (!try_cmpxchg(&conn->flags, &was, was | BIT(XWAY_F_FALLBACK) |
+						  BIT(XWAY_F_PARK)));
+	return true;
+}
+
 /**
  * xway_conn_park() - give up the ring, but keep the socket attached
  * @conn: connection; it stays valid by the caller's reference
@@ -516,15 +536,8 @@ void xway_conn_fallback(struct xway_conn *conn, enum xway_reason reason)
  */
 bool xway_conn_park(struct xway_conn *conn, enum xway_reason reason)
 {
-	unsigned long was = READ_ONCE(conn->flags);
-
-	/* Both bits in one step: a fallback for good must not become a park. */
-	do {
-		if (was & (BIT(XWAY_F_FALLBACK) | BIT(XWAY_F_BAD) |
-			   BIT(XWAY_F_DETACHED)))
-			return false;
-	} while (!try_cmpxchg(&conn->flags, &was, was | BIT(XWAY_F_FALLBACK) |
-						  BIT(XWAY_F_PARK)));
+	if (!conn_set_park(conn))
+		return false;
 	conn_reason(conn, reason);
 	xway_conn_queue(conn);
 	return true;
@@ -724,6 +737,13 @@ static void conn_lost(struct xway_conn *conn, struct sock *sk)
 		WRITE_ONCE(sk->sk_err, ECONNRESET);
 }
 
+/* How the own words say that the connection falls back or parks */
+static u32 conn_words(const struct xway_conn *conn)
+{
+	return test_bit(XWAY_F_PARK, &conn->flags) ?
+		XWAY_WORDS_FALLBACK | XWAY_WORDS_PARK : XWAY_WORDS_FALLBACK;
+}
+
 /*
  * Switch sending to TCP. Once the peer sends by TCP, too, spill and requeue the
  * rest of its ring, and detach the socket or park. rx.lock is held.
@@ -743,9 +763,7 @@ static void conn_do_fallback(struct xway_conn *conn, struct sock *sk)
 	set_bit(XWAY_F_TX_CLOSED, &conn->flags);
 	if (conn->state == XWAY_CONN_OPEN && rcu_access_pointer(conn->chan.peer)) {
 		rcu_read_lock();
-		xway_words_flag(conn, test_bit(XWAY_F_PARK, &conn->flags) ?
-			       XWAY_WORDS_FALLBACK | XWAY_WORDS_PARK :
-			       XWAY_WORDS_FALLBACK);
+		xway_words_flag(conn, conn_words(conn));
 		rcu_read_unlock();
 		xway_rx_update(conn);
 		if (!(conn->rx.seen & 1) && !xway_rx_spill(conn, false))
@@ -847,7 +865,8 @@ static void conn_peer_fell_back(struct xway_conn *conn, u32 flags)
 	if (!(flags & XWAY_WORDS_FALLBACK))
 		return;
 	if (flags & XWAY_WORDS_PARK) {
-		xway_conn_park(conn, XWAY_R_IDLE);
+		xway_conn_park(conn, xway_link_is_up(conn->chan.link) ?
+				     XWAY_R_IDLE : XWAY_R_LINK);
 		return;
 	}
 	if (!test_and_set_bit(XWAY_F_FALLBACK, &conn->flags))
@@ -953,7 +972,8 @@ void xway_conn_detached(struct xway_conn *conn)
 /*
  * The peer answers no more. What it has published is spilled. Our half needs no
  * CLOSE, because revoke.c keeps pages that the peer still maps. A direction
- * that is on a ring may have lost bytes, and then the connection is reset.
+ * that is on a ring may have lost bytes, and then the connection is reset. Others
+ * park: the peer may have a new link soon.
  */
 static void conn_abort_link(struct xway_conn *conn)
 {
@@ -962,8 +982,11 @@ static void conn_abort_link(struct xway_conn *conn)
 	struct sock *sk;
 
 	conn_reason(conn, XWAY_R_GONE);
-	/* Either ctl_accept() sees this flag, or its ring is seen below. */
-	set_bit(XWAY_F_FALLBACK, &conn->flags);
+	/* Either ctl_accept() sees this flag, or its ring is seen below. The helper
+	 * is not queued before, because it would switch.
+	 */
+	if (!conn_set_park(conn))
+		set_bit(XWAY_F_FALLBACK, &conn->flags);
 	mutex_lock(&conn->rx.lock);
 	mutex_lock(&link->lock);
 	had = conn->chan.ring_pages;
@@ -994,13 +1017,15 @@ static void conn_drain(struct xway_conn *conn)
 {
 	struct xway_link *link = conn->chan.link;
 
-	xway_conn_fallback(conn, XWAY_R_LINK);
+	if (!xway_conn_park(conn, XWAY_R_LINK) &&
+	    !test_bit(XWAY_F_PARK, &conn->flags))
+		xway_conn_fallback(conn, XWAY_R_LINK);
 	/* Also without a socket: the peer spills what it has not read of our
 	 * ring.
 	 */
 	mutex_lock(&link->lock);
 	if (conn->chan.ring_pages && conn->state != XWAY_CONN_OPENING)
-		xway_words_flag(conn, XWAY_WORDS_FALLBACK);
+		xway_words_flag(conn, conn_words(conn));
 	mutex_unlock(&link->lock);
 }
 
@@ -1021,10 +1046,10 @@ static void conn_each(struct xway_link *link,
 }
 
 /**
- * xway_conn_drain() - have each connection of a link fall back
+ * xway_conn_drain() - have each connection leave a link
  * @link: a link that takes no new channels
  *
- * Does not wait for that.
+ * They park, and wait for the next link to the peer. This does not wait for that.
  *
  * Context: process, may sleep.
  */
@@ -1053,7 +1078,7 @@ static void conn_check_address(struct xway_conn *conn)
 	if (!sk)
 		return;
 	if (!xway_attach_listed(conn, sk))
-		xway_conn_fallback(conn, XWAY_R_ADDRESS);
+		xway_conn_park(conn, XWAY_R_ADDRESS);
 	sock_put(sk);
 }
 
@@ -1061,9 +1086,8 @@ static void conn_check_address(struct xway_conn *conn)
  * xway_conn_addresses() - the peer of a link has lost an address
  * @link: the link
  *
- * Each connection whose far address is not the peer's any more falls back, so
- * that what is sent from now on reaches whoever has the address. Does not wait
- * for that.
+ * Each connection whose far address is not the peer's any more parks, so that what
+ * is sent from now on reaches whoever has the address. Does not wait for that.
  *
  * Context: process, may sleep.
  */

@@ -283,8 +283,11 @@ static void ctl_open(struct xway_link *link, const union xway_sock_ctl *msg)
 		goto put;
 	why = XWAY_DECLINE_OFF;
 	set_bit(XWAY_F_ASKED, &conn->flags);
-	if (!begin(conn))
+	if (!begin(conn)) {
+		if (another_may_follow(conn))
+			why = XWAY_DECLINE_LATER;
 		goto put;
+	}
 	/* No larger than the peer's ring, which is what the peer has room for. */
 	err = xway_chan_described(&msg->ctl) ?
 		      half_make(conn, msg->ctl.ring_pages) : -EPROTO;

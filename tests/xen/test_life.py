@@ -16,7 +16,7 @@ pytestmark = pytest.mark.rig(type="pv", kernel="6.12")
 
 
 TALK = r"""
-import hashlib, socket, sys, threading, time
+import hashlib, os, socket, sys, threading, time
 role, host, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
 if role == "listen":
     c, _ = socket.create_server((host, 6100), reuse_port=True).accept()
@@ -25,7 +25,7 @@ else:
 sent, got = hashlib.sha256(), hashlib.sha256()
 def send():
     block, end, n = bytes(range(256)) * 64, time.monotonic() + seconds, 0
-    while time.monotonic() < end:
+    while time.monotonic() < end and not os.path.exists("/tmp/talk.enough"):
         part = block[n % 256 : n % 256 + 1 + n % 16000]
         c.sendall(part)
         sent.update(part)
@@ -48,15 +48,22 @@ except OSError as e:
 """
 
 
-def talk(ends: Ends, seconds: float) -> tuple:
-    """Both ends send for some time; returns the two programs."""
+def begin_talk(ends: Ends, seconds: float) -> tuple:
+    """Both ends send for some time, or until there has been enough; returns the two programs."""
     for guest in (ends.passive, ends.active):
         guest.write("/tmp/talk.py", TALK)
+        guest.run("rm -f /tmp/talk.enough")
     a = ends.passive.start(f"exec python3 /tmp/talk.py listen {ends.address} {seconds}")
     ends.passive.run(
         "for i in $(seq 1000); do ss -Hltn sport = :6100 | grep -q . && exit 0; sleep 0.1; done; exit 1"
     )
     b = ends.active.start(f"exec python3 /tmp/talk.py connect {ends.address} {seconds}")
+    return a, b
+
+
+def talk(ends: Ends, seconds: float) -> tuple:
+    """Begin to talk, and wait until it goes by ring."""
+    a, b = begin_talk(ends, seconds)
     until(
         lambda: any(c["tx"] == c["rx"] == "ring" for c in traffic.xway(ends.active, "conn")),
         "the connection on the ring",
@@ -81,15 +88,45 @@ def test_xwayd_restarts_unnoticed(machine: Machine, ends: Ends) -> None:
     assert traffic.counters(ends.active)["links_down"] == down
 
 
-def goes_on(dom0: Guest, ends: Ends, command: str, seconds: float) -> None:
-    """An open connection outlives what is done to g1: it goes back to TCP and on. New ones have rings."""
+TALK_MOST = 1200  # seconds that a talk may last
+
+
+def moved_since(before: list[dict[str, int]], ends: Ends) -> list[dict[str, int]]:
     guests = (ends.active, ends.passive)
-    before = [traffic.counters(guest) for guest in guests]
-    a, b = talk(ends, seconds)
-    dom0.run(command, timeout=400)
+    return [traffic.moved(was, traffic.counters(guest)) for was, guest in zip(before, guests, strict=True)]
+
+
+def by_ring(ends: Ends, before: list[dict[str, int]], times: int) -> None:
+    """Wait until each end has switched to the ring so many times since then, and sees it used."""
+    until(
+        lambda: all(now["switched_to_ring"] >= times for now in moved_since(before, ends)),
+        "the connection on the ring again",
+    )
+    here = [traffic.counters(guest) for guest in (ends.active, ends.passive)]
+    until(
+        lambda: all(now["tx_ring_bytes"] and now["rx_ring_bytes"] for now in moved_since(here, ends)),
+        "bytes by ring",
+    )
+
+
+def enough(ends: Ends, a, b) -> None:
+    """End a talk, and see that all bytes came."""
+    for guest in (ends.active, ends.passive):
+        guest.run("touch /tmp/talk.enough")
     same(a, b)
-    why = [traffic.since(was, guest) for was, guest in zip(before, guests, strict=True)]
-    assert any("link-down" in one for one in why), why
+
+
+def goes_on(dom0: Guest, ends: Ends, command: str) -> None:
+    """An open connection outlives what is done to g1: it goes back to TCP, on, and back to a ring."""
+    before = [traffic.counters(guest) for guest in (ends.active, ends.passive)]
+    a, b = talk(ends, TALK_MOST)
+    by_ring(ends, before, 1)
+    dom0.run(command, timeout=400)
+    by_ring(ends, before, 2)
+    enough(ends, a, b)
+    now = moved_since(before, ends)
+    assert any(one["reason:link-down"] for one in now), now
+    assert all(one["detached"] == 0 for one in now), now
     until(lambda: linked(ends.active) and linked(ends.passive), "the links again")
     with traffic.measured(ends) as now:
         ends.stream(size=4 * MIB, settle=60000)
@@ -119,10 +156,43 @@ def test_peer_destroyed(machine: Machine, ends: Ends) -> None:
 
 
 def test_save_and_restore(machine: Machine, ends: Ends) -> None:
-    goes_on(machine.dom0, ends, "xl save g1 /tmp/g1.image && xl restore /tmp/g1.image", 25)
+    goes_on(machine.dom0, ends, "xl save g1 /tmp/g1.image && xl restore /tmp/g1.image")
+
+
+def test_policy_off_and_on(machine: Machine, ends: Ends) -> None:
+    """Nobody may talk for a while."""
+    again = "setsid xwayd >/tmp/xwayd.again 2>&1 </dev/null &"
+    goes_on(machine.dom0, ends, f"pkill -x xwayd; sleep 0.5; xwayd --clear; sleep 2; {again}")
+
+
+def test_link_comes_up_after_connect(machine: Machine, ends: Ends) -> None:
+    """A connection that begins while the peer is listed and has no link yet waits for that, and gets a ring."""
+    dom0, guests = machine.dom0, (ends.active, ends.passive)
+    ids = [dom0.run(["xl", "domid", guest.name]).stdout.strip() for guest in guests]
+    dom0.run("pkill -STOP -x xwayd")
+    try:
+        for one, other in (ids, ids[::-1]):
+            dom0.run(["xenstore-rm", f"/local/domain/{one}/xway/link/{other}"])
+        ends.passive.run("xway off --wait 20 && modprobe -r xway && modprobe xway && xway on")
+        until(lambda: not linked(ends.active) and not linked(ends.passive), "the links gone")
+        before = [traffic.counters(guest) for guest in guests]
+        a, b = begin_talk(ends, TALK_MOST)
+        for guest in guests:
+            until(
+                lambda guest=guest: any(
+                    c["state"] == "waiting" and c["reason"] == "link-down" for c in traffic.xway(guest, "conn")
+                ),
+                "the connection, which waits",
+            )
+        assert not any(now["switched_to_ring"] for now in moved_since(before, ends))
+    finally:
+        dom0.run("pkill -CONT -x xwayd")
+    by_ring(ends, before, 1)
+    enough(ends, a, b)
+    assert all(one["detached"] == 0 for one in moved_since(before, ends))
 
 
 # Debian's Xen cannot migrate PV guests live: it has no shadow paging.
 @pytest.mark.rig(type="pvh", kernel="6.12")
 def test_live_migration(machine: Machine, ends: Ends) -> None:
-    goes_on(machine.dom0, ends, 'xl migrate -s "" g1 "xl migrate-receive"', 60)
+    goes_on(machine.dom0, ends, 'xl migrate -s "" g1 "xl migrate-receive"')

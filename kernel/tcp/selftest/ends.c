@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A connection between the two ends of a link. Its sockets are nothing but memory
- * with the fields that the module looks at.
+ * with the fields that the module looks at. Those that helpers need are set by
+ * dress_up() only.
  */
 #include <linux/slab.h>
 
@@ -11,7 +12,8 @@
 struct xway_conn *conn[2];
 struct tcp_sock *tp[2];
 int woken[2];
-static bool registered;
+static bool registered, dressed;
+static struct socket files[2];
 
 static void ready(struct sock *sk)
 {
@@ -68,6 +70,55 @@ bool hold(u16 passive, u16 active)
 bool hold_waiting(void)
 {
 	return hold_end(P, AF_INET, NULL) && hold_end(A, AF_INET, NULL);
+}
+
+/* The slot of a socket, see attach.c */
+static struct xway_conn **slot(int which)
+{
+	return (void *__force)&inet_csk((struct sock *)tp[which])->icsk_ulp_data;
+}
+
+/* From now on the sockets are in use, and their connections can park. */
+void dress_up(void)
+{
+	static struct lock_class_key key;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		struct sock *sk = (struct sock *)tp[i];
+
+		/* Not by the kernel's macro, which takes a reference on the module. */
+		spin_lock_init(&sk->sk_lock.slock);
+		init_waitqueue_head(&sk->sk_lock.wq);
+		lockdep_init_map(&sk->sk_lock.dep_map, "sk_lock-XWAY-TEST", &key, 0);
+		skb_queue_head_init(&sk->sk_receive_queue);
+		refcount_set(&sk->sk_refcnt, 1);
+		sk->sk_prot = &tcp_prot;
+		sk->sk_state = TCP_ESTABLISHED;
+		sk->sk_rcvlowat = 1;
+		sk->sk_peek_off = -1;
+		sk->sk_max_pacing_rate = ~0UL;
+		memset(&files[i], 0, sizeof(files[i]));
+		init_waitqueue_head(&files[i].wq.wait);
+		RCU_INIT_POINTER(sk->sk_wq, &files[i].wq);
+		sk_set_socket(sk, &files[i]);
+		conn[i]->base_prot = &tcp_prot;
+		*slot(i) = conn[i];
+	}
+	dressed = true;
+}
+
+/* Wait for the helpers; the sockets may have fresh connections, or none, by then. */
+void settle(void)
+{
+	int i;
+
+	flush_workqueue(xway_conn_wq);
+	rcu_barrier();	/* what that queued for after a grace period */
+	flush_workqueue(xway_core_wq);
+	flush_workqueue(xway_conn_wq);
+	for (i = 0; dressed && i < 2; i++)
+		conn[i] = *slot(i);
 }
 
 void let_go(void)
@@ -158,9 +209,8 @@ void ends_end(void)
 {
 	int i;
 
-	flush_workqueue(xway_conn_wq);
-	rcu_barrier();	/* what that queued for after a grace period */
-	flush_workqueue(xway_core_wq);
+	settle();
+	dressed = false;
 	let_go();
 	if (registered)
 		xway_client_unregister(&xway_sockets);

@@ -36,6 +36,8 @@ bool ends_nothing_left(void);
 
 bool hold(u16 passive, u16 active);
 bool hold_waiting(void);
+void dress_up(void);
+void settle(void);
 void let_go(void);
 bool ask(union xway_sock_ctl *msg);
 void start_at(u32 idx, u32 gen);

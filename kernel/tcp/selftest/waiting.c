@@ -2,6 +2,7 @@
 /* Tests of connections that wait for their peer's link */
 #include <linux/jiffies.h>
 
+#include "tcp/attach.h"
 #include "tcp/evict.h"
 #include "ends.h"
 
@@ -92,9 +93,116 @@ static bool still_elsewhere(void)
 	return true;
 }
 
+/* Both links end, or are up again. */
+static void links(enum xway_link_state state)
+{
+	end(P)->pub.state = state;
+	end(A)->pub.state = state;
+}
+
+static bool waits(int which, u32 isn)
+{
+	EXPECT(conn[which] && xway_conn_waiting(conn[which]));
+	EXPECT(!(conn[which]->flags & (BIT(XWAY_F_FALLBACK) | BIT(XWAY_F_PARK))));
+	EXPECT(conn[which]->established && conn[which]->isn[0] == isn);
+	EXPECT(conn[which]->tuple.dport == htons(80));
+	return true;
+}
+
+/* A new session of the link, or another link: the channel is another one. */
+static bool goes_back(void)
+{
+	union xway_sock_ctl msg;
+
+	links(XWAY_LINK_UP);
+	EXPECT(list(P) && list(A));
+	conn[P]->postponed = 0;
+	conn[A]->postponed = 0;
+	EXPECT(ask(&msg) && give(A, &msg) && take(A, &msg));
+	EXPECT(msg.ctl.type == XWAY_CTL_ACCEPT && give(P, &msg));
+	EXPECT(conn[P]->state == XWAY_CONN_OPEN && conn[A]->state == XWAY_CONN_OPEN);
+	return true;
+}
+
+/* The session ends in order: both ends leave the link and come back. */
+static bool session_ends(void)
+{
+	u64 before = atomic64_read(&xway_reasons[XWAY_R_LINK]);
+	const struct xway_words *words;
+	u32 isn = conn[P]->isn[0];
+	union xway_sock_ctl msg;
+
+	dress_up();
+	links(XWAY_LINK_CLOSING);
+	words = rcu_access_pointer(conn[A]->chan.peer);
+	xway_conn_drain(&end(P)->pub);
+	settle();
+	/* The core keeps the half until the peer's CLOSE comes. */
+	EXPECT(waits(P, isn) && (words->flags & XWAY_WORDS_PARK));
+	EXPECT(take(P, &msg) && msg.ctl.type == XWAY_CTL_CLOSE && give(A, &msg));
+	settle();
+	EXPECT(take(A, &msg) && msg.ctl.type == XWAY_CTL_CLOSE && give(P, &msg));
+	settle();
+	EXPECT(waits(P, isn) && waits(A, isn));
+	EXPECT(!end(P)->pub.n_chans && !end(A)->pub.n_chans);
+	EXPECT(atomic64_read(&xway_reasons[XWAY_R_LINK]) == before + 2);
+	/* The link does not find them any more. */
+	xway_conn_drain(&end(P)->pub);
+	xway_conn_abort(&end(P)->pub);
+	settle();
+	EXPECT(waits(P, isn));
+	return goes_back();
+}
+
+/* The peer answers no more. No direction was on a ring. */
+static bool peer_ends(void)
+{
+	u64 before = atomic64_read(&xway_reasons[XWAY_R_GONE]);
+	u32 isn = conn[P]->isn[0];
+
+	dress_up();
+	links(XWAY_LINK_CLOSING);
+	xway_conn_abort(&end(P)->pub);
+	xway_conn_abort(&end(A)->pub);
+	settle();
+	EXPECT(waits(P, isn) && waits(A, isn));
+	EXPECT(atomic64_read(&xway_reasons[XWAY_R_GONE]) == before + 2);
+	return goes_back();
+}
+
+/* A connection that falls back for good does so, whatever its link does. */
+static bool not_for_ever(void)
+{
+	EXPECT(hold(AF_INET, AF_INET));
+	dress_up();
+	xway_conn_fallback(conn[P], XWAY_R_OPTION);
+	xway_conn_drain(&end(P)->pub);
+	xway_conn_abort(&end(P)->pub);
+	settle();
+	EXPECT(!conn[P]);
+	return true;
+}
+
+/* After "xway off" nothing of those that wait is left. */
+static bool off_while_waiting(void)
+{
+	EXPECT(hold_waiting());
+	dress_up();
+	xway_attach_set(false);
+	settle();
+	xway_attach_set(true);
+	EXPECT(!conn[P] && !conn[A] && !xway_conn_count());
+	EXPECT(!atomic_read(&xway_no_link.conns));
+	return true;
+}
+
 const struct xway_test waiting_tests[] = {
 	{ "waits_to_ask", waits_to_ask, UP },
 	{ "waits_to_be_asked", waits_to_be_asked, UP },
 	{ "still_elsewhere", still_elsewhere, UP },
+	{ "session_ends", session_ends, CHANNEL },
+	{ "peer_ends", peer_ends, CHANNEL },
+	{ "not_for_ever", not_for_ever, UP },
+	{ "off_while_waiting", off_while_waiting, UP },
 	{}
 };
