@@ -70,10 +70,42 @@ u32 xway_conn_count(void)
 }
 
 /**
- * xway_conn_state_name() - the state of a connection, for XWAY_A_STATE
+ * xway_conn_waiting() - is a connection attached without a link?
  * @conn: connection
  *
  * Context: any.
+ * Return: true if it is. It gets the link of its peer once it is used.
+ */
+bool xway_conn_waiting(const struct xway_conn *conn)
+{
+	/* Who sees that it has a link sees which: pairs with conn_linked(). */
+	return smp_load_acquire(&conn->tl) == &xway_no_link;
+}
+
+/**
+ * xway_conn_link() - the link of a connection's peer
+ * @conn: established connection
+ *
+ * Context: RCU read-side section.
+ * Return: the link that it has; or if it waits, the one that has its far address,
+ * or else that of xway_no_link.
+ */
+const struct xway_link *xway_conn_link(const struct xway_conn *conn)
+{
+	const struct xway_tuple *t = &conn->tuple;
+	const struct xway_link *link = NULL;
+
+	if (xway_conn_waiting(conn))
+		link = xway_addr_find(t->family, conn->active ? t->daddr : t->saddr,
+				      conn->active);
+	return link ?: READ_ONCE(conn->chan.link);
+}
+
+/**
+ * xway_conn_state_name() - the state of a connection, for XWAY_A_STATE
+ * @conn: established connection
+ *
+ * Context: RCU read-side section.
  * Return: a constant string.
  */
 const char *xway_conn_state_name(const struct xway_conn *conn)
@@ -86,25 +118,12 @@ const char *xway_conn_state_name(const struct xway_conn *conn)
 		return "fallback";
 	switch (READ_ONCE(conn->state)) {
 	case XWAY_CONN_TCP:
-		return xway_conn_waiting(conn) ? "waiting" : "tcp";
+		return xway_link_is_up(xway_conn_link(conn)) ? "tcp" : "waiting";
 	case XWAY_CONN_OPENING:
 		return "opening";
 	default:
 		return "open";
 	}
-}
-
-/**
- * xway_conn_waiting() - does a connection wait for its peer's link to come up?
- * @conn: connection
- *
- * Context: any.
- * Return: true if it has no link.
- */
-bool xway_conn_waiting(const struct xway_conn *conn)
-{
-	/* Who sees that it has a link sees which: pairs with conn_linked(). */
-	return smp_load_acquire(&conn->tl) == &xway_no_link;
 }
 
 static u32 tuple_hash(const struct xway_tuple *t)
@@ -392,8 +411,8 @@ again:
 			continue;
 		if (conn_mac(conn, link, false) != mac) {
 			/* A peer does not learn of connections with others. */
-			if (READ_ONCE(conn->chan.link) == link ||
-			    xway_addr_find(t->family, t->daddr, true) == link)
+			if (*why == XWAY_DECLINE_UNKNOWN &&
+			    xway_conn_link(conn) == link)
 				*why = XWAY_DECLINE_PROOF;
 			continue;
 		}

@@ -237,6 +237,7 @@ struct xway_conn *xway_conn_replace(struct xway_conn *conn, struct sock *sk);
 void xway_conn_unlist(struct xway_conn *conn);
 u64 xway_conn_mac(const struct xway_conn *conn, bool by_active);
 bool xway_conn_waiting(const struct xway_conn *conn);
+const struct xway_link *xway_conn_link(const struct xway_conn *conn);
 struct xway_conn *xway_conn_find(struct xway_link *link,
 				 const struct xway_tuple *t, u64 mac, u32 *why);
 void xway_conn_queue(struct xway_conn *conn);

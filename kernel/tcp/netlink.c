@@ -186,22 +186,13 @@ static void socket_of(struct xway_conn *conn, u64 *inode, u32 *netns)
 	spin_unlock_bh(&conn->lock);
 }
 
-/* Its peer, as users know it. RCU read-side section */
-static const char *peer_of(const struct xway_conn *conn, const __be32 *far)
-{
-	const struct xway_link *link = NULL;
-
-	if (xway_conn_waiting(conn))
-		link = xway_addr_find(conn->tuple.family, far, conn->active);
-	return (link ?: READ_ONCE(conn->chan.link))->name;
-}
-
 static int put_conn(struct sk_buff *skb, struct xway_conn *conn)
 {
 	const struct xway_tuple *t = &conn->tuple;
 	const __be32 *near = conn->active ? t->saddr : t->daddr;
 	const __be32 *far = conn->active ? t->daddr : t->saddr;
 	int len = t->family == AF_INET ? 4 : 16;
+	const struct xway_link *link = xway_conn_link(conn);
 	enum xway_reason why = conn->reason;
 	const char *rx;
 	u32 netns;
@@ -210,9 +201,9 @@ static int put_conn(struct sk_buff *skb, struct xway_conn *conn)
 	socket_of(conn, &inode, &netns);
 	rx = READ_ONCE(conn->rx.spilled) && !xway_rx_done(conn) ? "spill" :
 	     READ_ONCE(conn->rx.gen) & 1 ? "ring" : "tcp";
-	if (why == XWAY_R_NONE && xway_conn_waiting(conn))
+	if (why == XWAY_R_NONE && !xway_link_is_up(link))
 		why = XWAY_R_LINK;
-	if (nla_put_string(skb, XWAY_A_PEER_NAME, peer_of(conn, far)) ||
+	if (nla_put_string(skb, XWAY_A_PEER_NAME, link->name) ||
 	    nla_put(skb, XWAY_A_LOCAL, len, near) ||
 	    nla_put(skb, XWAY_A_REMOTE, len, far) ||
 	    nla_put_u16(skb, XWAY_A_LOCAL_PORT,

@@ -12,6 +12,16 @@ static bool list(int which)
 	return xway_fake_list(which, ((struct sock *)tp[which])->sk_daddr);
 }
 
+static bool shown(const char *state)
+{
+	bool ret;
+
+	rcu_read_lock();
+	ret = !strcmp(xway_conn_state_name(conn[P]), state);
+	rcu_read_unlock();
+	return ret;
+}
+
 static bool wants_in_vain(void)
 {
 	int i;
@@ -32,17 +42,19 @@ static bool waits_to_ask(void)
 	struct xway_link *link = &end(P)->pub;
 
 	EXPECT(hold_waiting());
-	EXPECT(!strcmp(xway_conn_state_name(conn[P]), "waiting"));
+	EXPECT(shown("waiting"));
 	EXPECT(wants_in_vain());
 	link->state = XWAY_LINK_CONNECTING;
 	EXPECT(list(P) && wants_in_vain());
 	link->state = XWAY_LINK_CLOSING;
 	EXPECT(wants_in_vain());
+	EXPECT(shown("waiting"));
 	link->state = XWAY_LINK_UP;
+	EXPECT(shown("tcp"));
 	EXPECT(ask(&msg) && conn[P]->chan.link == link);
 	EXPECT(conn[P]->tl == rcu_access_pointer(link->data[XWAY_SERVICE_SOCKETS]));
 	EXPECT(atomic_read(&conn[P]->tl->conns) == 1);
-	EXPECT(!strcmp(xway_conn_state_name(conn[P]), "opening"));
+	EXPECT(shown("opening"));
 	return true;
 }
 
