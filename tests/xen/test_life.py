@@ -166,7 +166,7 @@ def test_policy_off_and_on(machine: Machine, ends: Ends) -> None:
 
 
 def test_link_comes_up_after_connect(machine: Machine, ends: Ends) -> None:
-    """A connection that begins while the peer is listed and has no link yet waits for that, and gets a ring."""
+    """A connection that begins while the peer is listed and has no link yet waits, and gets a ring."""
     dom0, guests = machine.dom0, (ends.active, ends.passive)
     ids = [dom0.run(["xl", "domid", guest.name]).stdout.strip() for guest in guests]
     dom0.run("pkill -STOP -x xwayd")
@@ -180,7 +180,8 @@ def test_link_comes_up_after_connect(machine: Machine, ends: Ends) -> None:
         for guest in guests:
             until(
                 lambda guest=guest: any(
-                    c["state"] == "waiting" and c["reason"] == "link-down" for c in traffic.xway(guest, "conn")
+                    (c["state"], c.get("reason")) == ("waiting", "link-down")
+                    for c in traffic.xway(guest, "conn")
                 ),
                 "the connection, which waits",
             )
