@@ -253,10 +253,11 @@ void xway_client_addresses(struct link *link)
 /**
  * xway_client_abort() - have all clients end their channels, without the peer
  * @link: the link, a grace period after xway_link_drain()
+ * @dead: the peer is gone for good, or lies
  *
  * Context: process, no link's lock held.
  */
-void xway_client_abort(struct link *link)
+void xway_client_abort(struct link *link, bool dead)
 {
 	unsigned int noio = memalloc_noio_save();
 	const struct xway_client *client;
@@ -265,7 +266,7 @@ void xway_client_abort(struct link *link)
 	for (i = 0; i < XWAY_SERVICES; i++) {
 		client = client_of(i, srcu_read_lock_held(&clients_srcu));
 		if (client)
-			client->abort(&link->pub);
+			client->abort(&link->pub, dead);
 	}
 	srcu_read_unlock(&clients_srcu, idx);
 	memalloc_noio_restore(noio);

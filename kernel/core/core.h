@@ -194,6 +194,15 @@ bool xway_link_has_room(struct xway_link *link, u32 pages, u32 keep);
 u32 xway_link_pages_max(void);
 
 /**
+ * xway_link_version() - the version of the protocol that both ends use
+ * @link: the link
+ *
+ * Context: any; it stays the same as long as a channel is open.
+ * Return: a number from XWAY_WIRE_OLDEST to XWAY_WIRE_NEWEST, see wire.h.
+ */
+u32 xway_link_version(const struct xway_link *link);
+
+/**
  * xway_link_silent() - ask whether the peer's kernel runs
  * @link: the link
  *
@@ -205,6 +214,17 @@ u32 xway_link_pages_max(void);
  * the link is not up.
  */
 unsigned int xway_link_silent(struct xway_link *link);
+
+/**
+ * xway_link_gone() - has the peer ended, without having ended the session?
+ * @link: the link
+ *
+ * A peer that is paused has not. What the transport does not know, domain 0 tells.
+ *
+ * Context: process; takes the link's lock.
+ * Return: true if nobody will ever read the own half of a channel.
+ */
+bool xway_link_gone(struct xway_link *link);
 
 /*
  * For work of the core and of clients. It must not wait for a user's page fault,
@@ -282,8 +302,10 @@ bool xway_addr_is_own(struct xway_link *link, const struct net *net, u16 family,
  *	session. Context: process, no link's lock held.
  * @abort: the peer does not answer any more, or the time of @drain is over. The
  *	client ends each channel that is left, without the peer. It has called
- *	xway_chan_unmap() and xway_chan_destroy() for each when this returns. Context:
- *	process, no link's lock held.
+ *	xway_chan_unmap() and xway_chan_destroy() for each when this returns. With @dead
+ *	the peer is gone for good, or lies. Otherwise it may run again: it can read the
+ *	own half as it is now until it has unmapped it. Context: process, no link's
+ *	lock held.
  * @addresses: the peer has lost an address. The client starts to end each channel
  *	that it has because of an address by which xway_addr_find() does not find the
  *	link any more. No caller that has found it so is left in its RCU read-side
@@ -309,7 +331,7 @@ struct xway_client {
 		    const struct xway_ctl *msg);
 	void (*event)(struct xway_chan *chan);
 	void (*drain)(struct xway_link *link);
-	void (*abort)(struct xway_link *link);
+	void (*abort)(struct xway_link *link, bool dead);
 	void (*addresses)(struct xway_link *link);
 	long (*reclaim)(long *wanted);
 	int (*show)(struct xway_link *link, struct sk_buff *skb);

@@ -39,21 +39,38 @@ void xway_heartbeat_reset(struct link *link)
 	WRITE_ONCE(link->heart.silent, 0);
 }
 
-static void heartbeat_check_gone(struct link *link)
+/* Has the peer ended, without having ended the session? */
+static bool heartbeat_gone(struct link *link)
 {
 	lockdep_assert_held(&link->pub.lock);
-	if (link->gone || link->pub.state != XWAY_LINK_UP || !link->tp->gone ||
-	    !link->tp->gone(link))
-		return;
+	if (!link->import.hdr || !link->tp->gone || !link->tp->gone(link))
+		return false;
 	/* A peer that ends a session in order says CLOSING before it closes its end
 	 * of the event channel: so look in the other order.
 	 */
 	virt_rmb();
-	if (READ_ONCE(link->import.hdr->state) == XWAY_ARENA_CLOSING)
+	return READ_ONCE(link->import.hdr->state) != XWAY_ARENA_CLOSING;
+}
+
+static void heartbeat_check_gone(struct link *link)
+{
+	if (link->gone || link->pub.state != XWAY_LINK_UP || !heartbeat_gone(link))
 		return;
 	link->gone = true;
 	queue_work(xway_core_wq, &link->work);
 }
+
+bool xway_link_gone(struct xway_link *pub)
+{
+	struct link *link = to_link(pub);
+	bool ret;
+
+	mutex_lock(&pub->lock);
+	ret = link->gone || heartbeat_gone(link);
+	mutex_unlock(&pub->lock);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(xway_link_gone);
 
 /* What any kernel that runs changes when it is asked, or by itself */
 static u32 heartbeat_sign(const struct xway_header *peer)

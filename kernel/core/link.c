@@ -139,6 +139,12 @@ struct link *xway_link_create(const struct xway_transport *tp, void *tp_data,
 	return link;
 }
 
+u32 xway_link_version(const struct xway_link *link)
+{
+	return READ_ONCE(to_link(link)->version);
+}
+EXPORT_SYMBOL_GPL(xway_link_version);
+
 void xway_link_free(struct xway_link *pub)
 {
 	struct link *link = to_link(pub);
@@ -322,7 +328,7 @@ void xway_link_down(struct link *link, bool dead)
 	if (!dead)
 		xway_client_drain(link);
 	if (!link_drained(link, dead) || dead)
-		xway_client_abort(link);
+		xway_client_abort(link, dead || xway_link_gone(&link->pub));
 	/* A client that is being unregistered was not called. It ends its channels
 	 * while this lock is held: see xway_client_unregister().
 	 */

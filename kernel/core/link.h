@@ -159,7 +159,7 @@ void xway_client_add_link(struct link *link);
 void xway_client_del_link(struct link *link);
 void xway_client_up(struct link *link);
 void xway_client_drain(struct link *link);
-void xway_client_abort(struct link *link);
+void xway_client_abort(struct link *link, bool dead);
 void xway_client_addresses(struct link *link);
 long xway_client_reclaim(long wanted);
 int xway_client_show(struct link *link, struct sk_buff *skb);

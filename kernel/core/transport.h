@@ -41,7 +41,7 @@ struct xway_mapping {
  * @unmap: undo @map. Context: process, link's lock held.
  * @notify: send the peer an event. Context: any.
  * @gone: has the peer ended, for good? Optional. Context: process, link's lock held, the
- *	session is up.
+ *	peer's header is mapped.
  * @seen: the tasklet has handled the last event; @idle is true if nothing was
  *	posted. Context: softirq.
  */

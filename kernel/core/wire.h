@@ -18,7 +18,10 @@
 
 /* The oldest and the newest version of this file that the module speaks */
 #define XWAY_WIRE_OLDEST	3
-#define XWAY_WIRE_NEWEST	3
+#define XWAY_WIRE_NEWEST	4
+
+/* From this version on, a reader may cut: see XWAY_WORDS_CUT of sockets. */
+#define XWAY_WIRE_CUT		4
 
 /* The fixed pages of an arena by number: header, doorbell, control messages. Pages
  * of words and rings follow in any order. Directory pages have no number.

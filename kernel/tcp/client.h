@@ -34,6 +34,8 @@ struct xway_fill {
  * @rings_wanted: connections that found no pages for a ring, see evict.c
  * @rings_wanted_at: when the last of them wanted one, in jiffies
  * @conns: connections that are attached, or detached and not freed yet
+ * @cut_by: when a CUT that the peer has begun is waited for no longer, because the link
+ *	ends, in jiffies
  * @base: bytes of connections that are freed, from XWAY_N_TX_RING on
  */
 struct xway_tcp_link {
@@ -44,6 +46,7 @@ struct xway_tcp_link {
 	atomic_t rings_wanted;
 	unsigned long rings_wanted_at;
 	atomic_t conns;
+	unsigned long cut_by;
 	atomic64_t base[XWAY_LINK_COUNTERS];
 };
 

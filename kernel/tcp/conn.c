@@ -44,6 +44,15 @@
  */
 #define STALL HZ
 
+/*
+ * Jiffies after which a fallback cuts the peer's direction, if the peer has not fallen
+ * back: it is paused or slow. Less than the core's DRAIN, which is for all that follows.
+ */
+#define CUT (3 * HZ)
+
+/* Jiffies for which the end of a link waits for cuts that its peer has only begun */
+#define CUT_LATE HZ
+
 /* Small, since only OPEN looks: with ten thousand connections it passes some twenty */
 #define CONN_HASH_BITS 9
 
@@ -272,7 +281,7 @@ void xway_conn_free(struct xway_conn *conn)
 	write_seqcount_end(&xway_conns_seq);
 	spin_unlock_bh(&xway_conns_lock);
 	xway_rx_free(conn);
-	kfree(conn->tx.pages);
+	xway_tx_free(conn);
 	atomic_dec(&conn->tl->conns);
 	atomic_dec(&conn_count);
 	xway_tcp_link_put(conn->tl);
@@ -763,6 +772,38 @@ static u32 conn_words(const struct xway_conn *conn)
 		XWAY_WORDS_FALLBACK | XWAY_WORDS_PARK : XWAY_WORDS_FALLBACK;
 }
 
+/* Does the peer know what to do if this end cuts? */
+static bool conn_may_cut(const struct xway_conn *conn)
+{
+	return xway_link_version(conn->chan.link) >= XWAY_WIRE_CUT;
+}
+
+/*
+ * The channel is open, and the peer was told to fall back. Spill what it has left in
+ * its ring. If it still sends by ring after a while, cut. A connection that parks has
+ * time while its link is up: it stays attached in any case. rx.lock and the socket's
+ * lock are held.
+ */
+static void conn_spill(struct xway_conn *conn)
+{
+	xway_rx_update(conn);
+	if ((conn->rx.seen & 1) && conn_may_cut(conn) &&
+	    !(test_bit(XWAY_F_PARK, &conn->flags) &&
+	      xway_link_is_up(conn->chan.link))) {
+		if (!conn->cut_at)
+			conn->cut_at = (jiffies + CUT) ?: 1;
+		/* If the peer has ended, the link ends, and so does the
+		 * connection.
+		 */
+		if (time_before(jiffies, conn->cut_at))
+			conn_queue_in(conn, conn->cut_at - jiffies);
+		else if (!xway_link_gone(conn->chan.link))
+			xway_rx_cut(conn);
+	}
+	if (!(conn->rx.seen & 1) && !xway_rx_spill(conn, false))
+		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
+}
+
 /*
  * Switch sending to TCP. Once the peer sends by TCP, too, spill and requeue the
  * rest of its ring, and detach the socket or park. rx.lock is held.
@@ -770,6 +811,7 @@ static u32 conn_words(const struct xway_conn *conn)
 static void conn_do_fallback(struct xway_conn *conn, struct sock *sk)
 {
 	enum xway_conn_state state;
+	bool resent;
 	int err;
 
 	lock_sock(sk);
@@ -779,14 +821,16 @@ static void conn_do_fallback(struct xway_conn *conn, struct sock *sk)
 	}
 	WRITE_ONCE(conn->tx.usable, false);
 	xway_tx_to_tcp(conn, sk);
-	set_bit(XWAY_F_TX_CLOSED, &conn->flags);
+	resent = xway_tx_resend(conn, sk);
+	if (resent)
+		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
+	else
+		conn_retry(conn);
 	if (conn->state == XWAY_CONN_OPEN && rcu_access_pointer(conn->chan.peer)) {
 		rcu_read_lock();
 		xway_words_flag(conn, conn_words(conn));
 		rcu_read_unlock();
-		xway_rx_update(conn);
-		if (!(conn->rx.seen & 1) && !xway_rx_spill(conn, false))
-			set_bit(XWAY_F_RX_CLOSED, &conn->flags);
+		conn_spill(conn);
 	}
 	while (xway_rx_advance(conn, sk))
 		;
@@ -795,7 +839,7 @@ static void conn_do_fallback(struct xway_conn *conn, struct sock *sk)
 		conn_lost(conn, sk);
 	/* In state OPENING xway_handshake_close() gives up our half first. */
 	state = READ_ONCE(conn->state);
-	if (!err && state != XWAY_CONN_OPEN && state != XWAY_CONN_OPENING &&
+	if (!err && resent && state != XWAY_CONN_OPEN && state != XWAY_CONN_OPENING &&
 	    !test_bit(XWAY_F_BAD, &conn->flags) &&
 	    !xway_detach_or_park(conn, sk))
 		conn_retry(conn);
@@ -944,8 +988,11 @@ static void conn_work(struct work_struct *work)
 		 * free its half, however slowly the program reads.
 		 */
 		lock_sock(sk);
-		xway_tx_discard(conn);
-		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
+		/* If it has cut, bytes may be left that TCP does not take yet. */
+		if (!conn->tx.resend) {
+			xway_tx_discard(conn);
+			set_bit(XWAY_F_TX_CLOSED, &conn->flags);
+		}
 		release_sock(sk);
 		xway_rx_spill(conn, true);
 		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
@@ -989,12 +1036,46 @@ void xway_conn_detached(struct xway_conn *conn)
 }
 
 /*
+ * The channel ends now, without the peer. Bring both directions to TCP, if no byte is
+ * lost by that. rx.lock and the socket's lock are held.
+ *
+ * What this end has put into its ring stays readable to a peer that runs again: it
+ * finds our mark, and revoke.c keeps the pages until it has unmapped them. What the peer
+ * has put into its own is cut: our words stay readable, too.
+ *
+ * A peer that has ended has marked and cut before, or never will. Its last words are
+ * still mapped here.
+ *
+ * Return: false if bytes may be lost.
+ */
+static bool conn_leave_rings(struct xway_conn *conn, struct sock *sk, bool dead)
+{
+	bool cut = !dead && conn_may_cut(conn), kept;
+
+	WRITE_ONCE(conn->tx.usable, false);
+	if (rcu_access_pointer(conn->chan.peer)) {
+		if (cut) {
+			rcu_read_lock();
+			xway_words_flag(conn, conn_words(conn));
+			rcu_read_unlock();
+		}
+		if (cut || xway_tx_is_cut(conn))
+			xway_tx_to_tcp(conn, sk);
+	}
+	kept = xway_tx_keep(conn, sk);
+	xway_rx_update(conn);
+	if (cut)
+		xway_rx_cut(conn);
+	return kept && !(conn->tx.gen & 1) && !(conn->rx.seen & 1);
+}
+
+/*
  * The peer answers no more. What it has published is spilled. Our half needs no
  * CLOSE, because revoke.c keeps pages that the peer still maps. A direction
  * that is on a ring may have lost bytes, and then the connection is reset. Others
  * park: the peer may have a new link soon.
  */
-static void conn_abort_link(struct xway_conn *conn)
+static void conn_abort_link(struct xway_conn *conn, bool dead)
 {
 	struct xway_link *link = conn->chan.link;
 	bool had, lossy = false;
@@ -1014,9 +1095,7 @@ static void conn_abort_link(struct xway_conn *conn)
 	if (had) {
 		if (sk) {
 			lock_sock(sk);
-			WRITE_ONCE(conn->tx.usable, false);
-			xway_rx_update(conn);
-			lossy = (conn->tx.gen & 1) || (conn->rx.seen & 1);
+			lossy = !conn_leave_rings(conn, sk, dead);
 			release_sock(sk);
 		}
 		xway_rx_spill(conn, true);
@@ -1077,17 +1156,34 @@ void xway_conn_drain(struct xway_link *link)
 	conn_each(link, conn_drain);
 }
 
+static void conn_abort_silent(struct xway_conn *conn)
+{
+	conn_abort_link(conn, false);
+}
+
+static void conn_abort_dead(struct xway_conn *conn)
+{
+	conn_abort_link(conn, true);
+}
+
 /**
  * xway_conn_abort() - take each connection that is left off a link
  * @link: a link that takes no new channels, and whose peer answers no more
+ * @dead: the peer is gone for good, or lies
  *
  * A connection that may have lost bytes is reset.
  *
  * Context: process, may sleep.
  */
-void xway_conn_abort(struct xway_link *link)
+void xway_conn_abort(struct xway_link *link, bool dead)
 {
-	conn_each(link, conn_abort_link);
+	struct xway_tcp_link *tl = xway_tcp_link_get(link);
+
+	if (!tl)
+		return;	/* and no connection */
+	WRITE_ONCE(tl->cut_by, jiffies + CUT_LATE);
+	xway_tcp_link_put(tl);
+	conn_each(link, dead ? conn_abort_dead : conn_abort_silent);
 }
 
 static void conn_check_address(struct xway_conn *conn)

@@ -76,6 +76,12 @@ struct xway_tuple {
  * @progress_at: when @progress last changed, in jiffies
  * @limited: xway_tx_stalled() has seen the sender wait
  * @usable: sending may switch to the ring
+ * @resend: the peer cuts, or has cut: bytes of the ring go by TCP before others
+ * @resending: they are being given to TCP
+ * @cut_known: @resent is valid
+ * @kept: @pages is a private copy
+ * @fin: a FIN is due after these bytes
+ * @resent: index up to which the peer has the bytes, or TCP
  * @ring_bytes: bytes sent by ring
  * @tcp_bytes: bytes sent by TCP
  */
@@ -93,6 +99,12 @@ struct xway_tx {
 	unsigned long progress_at;
 	bool limited;
 	bool usable;
+	bool resend;
+	bool resending;
+	bool cut_known;
+	bool kept;
+	bool fin;
+	u32 resent;
 	u64 ring_bytes;
 	u64 tcp_bytes;
 };
@@ -169,6 +181,8 @@ struct xway_rx {
  * @grow_at: no look for a larger ring before, in jiffies, see ringsize.c
  * @retry_at: when @work tries a fallback again, in jiffies
  * @retry_in: time between the last two tries, in jiffies
+ * @cut_at: when the peer's direction is cut if the peer has not fallen back, in
+ *	jiffies; 0 before a fallback
  * @chan: its channel. Its @peer, the peer's words, is cleared when the channel
  *	ends. Readers use RCU or hold @lock of @rx. Own words may be used
  *	while @peer is set.
@@ -210,6 +224,7 @@ struct xway_conn {
 	unsigned long grow_at;
 	unsigned long retry_at;
 	unsigned long retry_in;
+	unsigned long cut_at;
 
 	struct xway_chan chan;
 
@@ -247,7 +262,7 @@ bool xway_conn_park(struct xway_conn *conn, enum xway_reason reason);
 void xway_conn_waits(struct xway_conn *conn, const struct sock *sk);
 void xway_conn_fallback_all(enum xway_reason reason);
 void xway_conn_drain(struct xway_link *link);
-void xway_conn_abort(struct xway_link *link);
+void xway_conn_abort(struct xway_link *link, bool dead);
 void xway_conn_addresses(struct xway_link *link);
 void xway_conn_event(struct xway_conn *conn);
 void xway_conn_wake(struct xway_conn *conn);
@@ -354,6 +369,7 @@ void xway_rx_arm(struct xway_conn *conn, const struct sock *sk);
 void xway_rx_arm_next(struct xway_conn *conn);
 void xway_rx_disarm(struct xway_conn *conn);
 int xway_rx_spill(struct xway_conn *conn, bool forced);
+void xway_rx_cut(struct xway_conn *conn);
 void xway_rx_discard(struct xway_conn *conn);
 bool xway_rx_charge(struct xway_conn *conn, u32 pages);
 void xway_rx_free(struct xway_conn *conn);
@@ -366,6 +382,11 @@ bool xway_rx_requeued(const struct xway_conn *conn, const struct sock *sk);
 bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk);
 void xway_tx_to_tcp(struct xway_conn *conn, struct sock *sk);
 void xway_tx_discard(struct xway_conn *conn);
+bool xway_tx_is_cut(struct xway_conn *conn);
+bool xway_tx_resend(struct xway_conn *conn, struct sock *sk);
+bool xway_tx_keep(struct xway_conn *conn, struct sock *sk);
+bool xway_tx_may_fin(struct xway_conn *conn, struct sock *sk);
+void xway_tx_free(struct xway_conn *conn);
 int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 		u32 before);
 u32 xway_tx_look(struct xway_conn *conn, const struct sock *sk);

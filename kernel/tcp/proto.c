@@ -8,6 +8,7 @@
  * call, so that it does not sleep in this module's text.
  */
 #include <linux/compat.h>
+#include <linux/delay.h>
 #include <linux/net.h>
 #include <linux/sched/signal.h>
 #include <linux/splice.h>
@@ -246,6 +247,23 @@ static bool rx_leave(struct xway_conn *conn)
 	return conn->rx.prod != conn->rx.cons;
 }
 
+/*
+ * TCP's FIN must follow all bytes. After a cut some may have to go by TCP first. They
+ * wait for memory only, or for a peer that was stopped in the middle of its cut. The
+ * socket is locked, and so is rx.lock. Return: false if they could not be sent.
+ */
+static bool tx_leave(struct xway_conn *conn, struct sock *sk)
+{
+	int i;
+
+	for (i = 0; !xway_tx_may_fin(conn, sk); i++) {
+		if (i == 50)
+			return false;
+		msleep(20);
+	}
+	return true;
+}
+
 static void xway_close(struct sock *sk, long timeout)
 {
 	struct xway_conn *conn = xway_attached(sk);
@@ -266,8 +284,10 @@ static void xway_close(struct sock *sk, long timeout)
 		lock_sock(sk);
 	}
 	if (conn->sk == sk) {
-		if (rx_leave(conn)) {
-			/* As __tcp_close() does for unread bytes: reset. */
+		if (rx_leave(conn) || !tx_leave(conn, sk)) {
+			/* As __tcp_close() does for unread bytes: reset. So the
+			 * peer does not take what it got for all.
+			 */
 			sock_set_flag(sk, SOCK_LINGER);
 			sk->sk_lingertime = 0;
 		}
@@ -290,6 +310,12 @@ static void xway_shutdown(struct sock *sk, int how)
 
 	if (conn && sk->sk_shutdown == SHUTDOWN_MASK)
 		rx_refuse(conn, XWAY_F_SHUT);
+	if (conn && (how & SEND_SHUTDOWN) && !xway_tx_may_fin(conn, sk)) {
+		/* The helper sends FIN after what a cut has left. */
+		conn->tx.fin = true;
+		xway_conn_queue(conn);
+		return;
+	}
 	xway_base_of(sk)->shutdown(sk, how);
 }
 

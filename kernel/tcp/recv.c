@@ -417,7 +417,8 @@ static void rx_finish(struct xway_conn *conn, struct sock *sk)
 	    (test_bit(XWAY_F_PARK, &conn->flags) && xway_rx_requeued(conn, sk)))
 		return;
 	lock_sock(sk);
-	if (conn->sk == sk && !xway_detach_or_park(conn, sk))
+	/* What a cut has left to send is the helper's, which detaches then. */
+	if (conn->sk == sk && !conn->tx.resend && !xway_detach_or_park(conn, sk))
 		xway_conn_queue(conn);	/* tries again until there is memory */
 	release_sock(sk);
 }

@@ -530,30 +530,16 @@ void xway_rx_discard(struct xway_conn *conn)
 	WRITE_ONCE(rx->gen, rx->seen);
 }
 
-/**
- * xway_rx_spill() - copy what is unread in the peer's ring into private memory
- * @conn: connection with a channel, its rx.lock held
- * @forced: the peer sends no mark any more: take what it has published
- *
- * Afterwards nothing of the peer is needed to read on.
- *
- * Context: process, may sleep.
- * Return: 0; -EAGAIN, with nothing changed, if the peer is on its ring and may
- * put more there. Never -EAGAIN with @forced.
+/*
+ * Copy what is unread, from rx.cons to rx.prod, into private memory. From then on
+ * nothing of the peer is looked at.
  */
-int xway_rx_spill(struct xway_conn *conn, bool forced)
+static void rx_copy_out(struct xway_conn *conn)
 {
 	struct xway_rx *rx = &conn->rx;
 	void **pages;
 	u32 n, at, copied = 0;
 
-	lockdep_assert_held(&rx->lock);
-	if (rx->spilled || !rx->pages)
-		return 0;
-	xway_rx_update(conn);
-	if (!forced && (rx->seen & 1))
-		return -EAGAIN;
-	xway_rx_avail(conn);
 	/* There is no way on without these bytes. Single pages can always be
 	 * had.
 	 */
@@ -583,11 +569,107 @@ int xway_rx_spill(struct xway_conn *conn, bool forced)
 	rx_uncharge(conn, rx->charged - copied);
 	if (!copied)
 		xway_rx_free(conn);
+}
+
+/* The peer's stretch on its ring ends at rx.prod, where it has written no mark. */
+static void rx_end_stretch(struct xway_rx *rx)
+{
+	rx->seen++;
+	rx->mark[rx->seen & 1].idx = rx->prod;
+}
+
+/**
+ * xway_rx_cut() - end the peer's stretch on its ring alone, and spill it
+ * @conn: connection whose own words say FALLBACK, its rx.lock held; the peer knows
+ *	XWAY_WORDS_CUT
+ *
+ * The peer need not answer, so it may be paused. It learns from the own words, now or
+ * when it runs again, up to which byte its ring was taken. It sends the bytes beyond
+ * that by TCP before anything newer. TCP's sequence number stands still while the
+ * ring carries the bytes, so these follow exactly.
+ *
+ * Nothing happens if the peer does not send by ring.
+ *
+ * Context: process, may sleep.
+ */
+void xway_rx_cut(struct xway_conn *conn)
+{
+	struct xway_words *own;
+	struct xway_rx *rx = &conn->rx;
+	bool bad;
+
+	lockdep_assert_held(&rx->lock);
+	if (rx->spilled || !rx->pages || !rcu_access_pointer(conn->chan.peer))
+		return;
+	xway_rx_update(conn);
+	if (!(rx->seen & 1))
+		return;
+	own = xway_own(conn);
+	/* This lock is that of the flags. It also keeps the time short in which the
+	 * peer sees CUTTING without CUT, and would have to wait.
+	 */
+	spin_lock_bh(&conn->lock);
+	WRITE_ONCE(own->flags, own->flags | XWAY_WORDS_CUTTING);
+	/* CUTTING before the peer's number and index: pairs with the full barriers
+	 * in xway_tx_to_tcp() and xway_tx_may_fin() at the peer, which store them
+	 * and then look at the flag. One of the two sees the other: this end sees
+	 * the last of what the peer has put, or the peer waits for CUT before its
+	 * next byte, or its FIN, goes by TCP.
+	 */
+	virt_mb();
+	xway_rx_update(conn);
+	xway_rx_avail(conn);
+	bad = test_bit(XWAY_F_BAD, &conn->flags);
+	if (!bad) {
+		WRITE_ONCE(own->cut, rx->prod);
+		/* The index before the flag: pairs with tx_know_cut() at the peer. */
+		virt_store_release(&own->flags, own->flags | XWAY_WORDS_CUT);
+	}
+	spin_unlock_bh(&conn->lock);
+	/* The peer lies: the connection is reset. */
+	if (bad)
+		return;
+	/* The flag before the question whether a post is due: pairs with
+	 * doorbell_run() at the peer.
+	 */
+	virt_mb();
+	xway_chan_post(&conn->chan);
+	/* The peer may put more into its ring. That is beyond rx.prod, which is not
+	 * read again. It leaves what is not taken as it is, since own->cons stays.
+	 */
+	rx_copy_out(conn);
+	if (rx->seen & 1)
+		rx_end_stretch(rx);
+	xway_count(CUTS);
+}
+
+/**
+ * xway_rx_spill() - copy what is unread in the peer's ring into private memory
+ * @conn: connection with a channel, its rx.lock held
+ * @forced: the peer sends no mark any more: take what it has published
+ *
+ * Afterwards nothing of the peer is needed to read on.
+ *
+ * Context: process, may sleep.
+ * Return: 0; -EAGAIN, with nothing changed, if the peer is on its ring and may
+ * put more there. Never -EAGAIN with @forced.
+ */
+int xway_rx_spill(struct xway_conn *conn, bool forced)
+{
+	struct xway_rx *rx = &conn->rx;
+
+	lockdep_assert_held(&rx->lock);
+	if (rx->spilled || !rx->pages)
+		return 0;
+	xway_rx_update(conn);
+	if (!forced && (rx->seen & 1))
+		return -EAGAIN;
+	xway_rx_avail(conn);
+	rx_copy_out(conn);
 	if (forced && (rx->seen & 1)) {
 		/* The stretch ends where the published bytes end. */
 		rx->cut = true;
-		rx->seen++;
-		rx->mark[rx->seen & 1].idx = rx->prod;
+		rx_end_stretch(rx);
 	}
 	return 0;
 }

@@ -31,9 +31,13 @@ bool xway_stream_memory_free(const struct sock *sk, int wake)
 
 	rcu_read_lock();
 	conn = xway_attached_rcu(sk);
-	ret = conn && (READ_ONCE(conn->tx.gen) & 1) ?
-		xway_tx_writeable(conn, sk) :
-		xway_base_of(sk)->stream_memory_free(sk, wake);
+	if (conn && (READ_ONCE(conn->tx.gen) & 1))
+		ret = xway_tx_writeable(conn, sk);
+	else if (conn && unlikely(READ_ONCE(conn->tx.resend)))
+		/* TCP asks, too, when it is given what comes first. */
+		ret = READ_ONCE(conn->tx.resending);
+	else
+		ret = xway_base_of(sk)->stream_memory_free(sk, wake);
 	rcu_read_unlock();
 	return ret;
 }
@@ -97,8 +101,16 @@ static int tx_tcp(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 	return ret;
 }
 
+/* Does the direction that the next byte will go take bytes? */
+static bool tx_ready(struct xway_conn *conn, const struct sock *sk)
+{
+	return READ_ONCE(conn->tx.gen) & 1 ? xway_tx_writeable(conn, sk) :
+					     !READ_ONCE(conn->tx.resend);
+}
+
 /*
- * Sleep until the ring has room, or waiting makes no sense any more.
+ * Sleep until the ring has room, bytes that a cut has left are sent, or waiting makes
+ * no sense any more.
  * Return: 0, or -EPIPE if the socket was disconnected meanwhile.
  */
 static int tx_wait(struct xway_conn *conn, struct sock *sk, long *timeo)
@@ -113,14 +125,35 @@ static int tx_wait(struct xway_conn *conn, struct sock *sk, long *timeo)
 	ret = sk_wait_event(sk, timeo,
 			    READ_ONCE(sk->sk_err) ||
 			    (READ_ONCE(sk->sk_shutdown) & SEND_SHUTDOWN) ||
-			    !(READ_ONCE(conn->tx.gen) & 1) ||
-			    xway_tx_writeable(conn, sk), &wait);
+			    test_bit(XWAY_F_DETACHED, &conn->flags) ||
+			    tx_ready(conn, sk), &wait);
 	sk->sk_write_pending--;
 	remove_wait_queue(sk_sleep(sk), &wait);
 	/* Disconnected meanwhile: the socket may have another connection by now. */
-	if (test_bit(XWAY_F_DETACHED, &conn->flags) && (conn->tx.gen & 1))
+	if (test_bit(XWAY_F_DETACHED, &conn->flags) &&
+	    ((conn->tx.gen & 1) || conn->tx.resend))
 		return -EPIPE;
 	return min(ret, 0);
+}
+
+/*
+ * The next byte finds no room. Wait for some if the call may wait.
+ * Return: 0 to try again; or the errno, as for sk_stream_error(), that ends the call.
+ */
+static int tx_no_room(struct xway_conn *conn, struct sock *sk, long *timeo)
+{
+	if (!*timeo) {
+		set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
+		sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
+		/* Ask for an event. If half of the window is free by now, there
+		 * is room.
+		 */
+		return (conn->tx.gen & 1) && xway_tx_writeable(conn, sk) &&
+		       xway_tx_look(conn, sk) ? 0 : -EAGAIN;
+	}
+	if (signal_pending(current))
+		return sock_intr_errno(*timeo);
+	return tx_wait(conn, sk, timeo);
 }
 
 /* Can the socket go by ring now, or later after a park? */
@@ -156,6 +189,15 @@ static int do_sendmsg(struct xway_conn **held, struct sock *sk,
 		size_t piece = SIZE_MAX;
 
 		if (!(conn->tx.gen & 1) && !xway_tx_to_ring(conn, sk)) {
+			/* What a cut has left comes first. */
+			if (unlikely(!xway_tx_resend(conn, sk))) {
+				ret = tx_ended(sk) ? -EPIPE :
+						     tx_no_room(conn, sk, &timeo);
+				if (!ret)
+					continue;
+				copied = copied ?: sk_stream_error(sk, flags, ret);
+				break;
+			}
 			/* A timeout of SO_SNDTIMEO would begin anew for each
 			 * piece.
 			 */
@@ -206,23 +248,7 @@ static int do_sendmsg(struct xway_conn **held, struct sock *sk,
 			copied = copied ?: ret;
 			break;
 		}
-		if (!timeo) {
-			set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
-			sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
-			/* Ask for an event. If half of the window is free by
-			 * now, there is room.
-			 */
-			if (xway_tx_writeable(conn, sk) &&
-			    xway_tx_look(conn, sk))
-				continue;
-			copied = copied ?: -EAGAIN;
-			break;
-		}
-		if (signal_pending(current)) {
-			copied = copied ?: sock_intr_errno(timeo);
-			break;
-		}
-		ret = tx_wait(conn, sk, &timeo);
+		ret = tx_no_room(conn, sk, &timeo);
 		if (ret) {
 			copied = copied ?: sk_stream_error(sk, flags, ret);
 			break;

@@ -17,6 +17,8 @@
 	x(TO_TCP, "switched_to_tcp")	/* directions */		\
 	x(SPILLS, "spills")		/* rings with unread bytes */	\
 	x(SPILL_BYTES, "spill_bytes")					\
+	x(CUTS, "cuts")			/* directions ended alone */	\
+	x(RESENT_BYTES, "resent_bytes")	/* by TCP, after a cut */	\
 	x(TIMEOUTS, "timeouts")		/* the peer's kernel was silent */ \
 	x(KEEPALIVE_ACKS, "keepalive_acks") /* sent beside a ring */ \
 	x(TX_RING, "tx_ring_bytes")					\

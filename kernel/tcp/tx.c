@@ -5,11 +5,15 @@
  * The caller of each function has locked the socket, except where a function's
  * context says otherwise.
  */
+#include <linux/delay.h>
+#include <linux/slab.h>
 #include <linux/tcp.h>
 #include <linux/uaccess.h>
 #include <linux/uio.h>
 #include <net/tcp.h>
 
+#include "calls.h"
+#include "client.h"
 #include "conn.h"
 #include "ipsec.h"
 #include "ringsize.h"
@@ -18,6 +22,12 @@
 
 /* Bytes of a message that are put before a waiting reader hears of the first */
 #define TX_STRETCH 16384u
+
+/* A size of TCP's buffer that no ring fills, and that sums do not overflow */
+#define SNDBUF_ANY (INT_MAX / 2)
+
+/* Time between looks for a CUT that is late */
+#define CUT_LOOK_MS 20
 
 /* The ring is given up, or soon will be. */
 #define TX_OVER (BIT(XWAY_F_FALLBACK) | BIT(XWAY_F_TX_CLOSED) | BIT(XWAY_F_DETACHED))
@@ -56,6 +66,14 @@ static void tx_push_tail(struct sock *sk)
 		sock_hold(sk);
 }
 
+/* Does the peer cut, or has it? RCU read-side section. */
+static bool tx_cutting(struct xway_conn *conn)
+{
+	const struct xway_words *peer = rcu_dereference(conn->chan.peer);
+
+	return peer && (READ_ONCE(peer->flags) & XWAY_WORDS_CUTTING);
+}
+
 /**
  * xway_tx_to_ring() - switch this direction to the ring if that is possible now
  * @conn: connection
@@ -76,8 +94,8 @@ bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk)
 	int err;
 
 	sock_owned_by_me(sk);
-	if (!conn->tx.usable || (READ_ONCE(conn->flags) & TX_OVER) ||
-	    sk->sk_write_pending || sk->sk_err ||
+	if (!conn->tx.usable || conn->tx.resend ||
+	    (READ_ONCE(conn->flags) & TX_OVER) || sk->sk_write_pending || sk->sk_err ||
 	    !((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT)) ||
 	    (sk->sk_shutdown & SEND_SHUTDOWN))
 		return false;
@@ -123,7 +141,8 @@ bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk)
  * @sk: its socket, locked
  *
  * The mark is stored before the next TCP byte is sent, so whoever sees that
- * byte can see the mark.
+ * byte can see the mark. If the peer cuts, it may have missed the mark. Nothing
+ * may be sent by TCP then before xway_tx_resend() is true.
  *
  * Context: process.
  */
@@ -136,10 +155,14 @@ void xway_tx_to_tcp(struct xway_conn *conn, struct sock *sk)
 	if (rcu_access_pointer(conn->chan.peer)) {
 		tx_mark(conn, sk);
 		xway_count(TO_TCP);
-		/* The mark before the question whether a post is due: pairs
-		 * with doorbell_run() at the peer.
+		/* The mark before
+		 * - the question whether a post is due: pairs with doorbell_run()
+		 *   at the peer;
+		 * - the look at CUTTING: pairs with xway_rx_cut() there.
 		 */
 		virt_mb();
+		if (tx_cutting(conn))
+			WRITE_ONCE(conn->tx.resend, true);
 		xway_chan_post(&conn->chan);
 	} else {
 		/* The channel has ended: there is nobody to tell. */
@@ -176,6 +199,234 @@ void xway_tx_discard(struct xway_conn *conn)
 	conn->tx.until = conn->tx.prod;
 	if (conn->tx.gen & 1)
 		WRITE_ONCE(conn->tx.gen, conn->tx.gen + 1);
+	WRITE_ONCE(conn->tx.resend, false);
+}
+
+/**
+ * xway_tx_is_cut() - has the peer ended this direction's stretch on the ring?
+ * @conn: connection
+ *
+ * Context: any.
+ * Return: true from the moment at which the peer begins to.
+ */
+bool xway_tx_is_cut(struct xway_conn *conn)
+{
+	bool ret;
+
+	rcu_read_lock();
+	ret = tx_cutting(conn);
+	rcu_read_unlock();
+	return ret;
+}
+
+/*
+ * Learn up to which index the peer has taken the ring. Return: false if it has not
+ * said so yet. There are but a few instructions between CUTTING and CUT.
+ */
+static bool tx_know_cut(struct xway_conn *conn)
+{
+	const struct xway_words *peer;
+	struct xway_tx *tx = &conn->tx;
+	u32 cut, unread;
+
+	if (tx->cut_known)
+		return true;
+	rcu_read_lock();
+	peer = rcu_dereference(conn->chan.peer);
+	/* The flag before the index: pairs with xway_rx_cut() at the peer. */
+	if (peer && (virt_load_acquire(&peer->flags) & XWAY_WORDS_CUT)) {
+		cut = READ_ONCE(peer->cut);
+		tx->cut_known = xway_ring_unread(tx->prod, cut, tx->size, &unread);
+		if (tx->cut_known)
+			tx->resent = cut;
+		else
+			xway_conn_bad(conn);
+	}
+	rcu_read_unlock();
+	return tx->cut_known;
+}
+
+/*
+ * Give TCP a piece of the ring, without waiting. The bytes have been taken from the
+ * program, so they may be more than TCP's buffer is to hold; a FIN that the program
+ * has asked for was kept back; and an error of an ICMP message, which TCP would take for
+ * an answer to this call, is the program's.
+ */
+static int tx_give(struct xway_conn *conn, struct sock *sk, void *at, u32 len)
+{
+	struct msghdr msg = { .msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL };
+	struct kvec vec = { .iov_base = at, .iov_len = len };
+	int sndbuf = READ_ONCE(sk->sk_sndbuf), ret;
+	u8 shut = sk->sk_shutdown & SEND_SHUTDOWN;
+	int err = xchg(&sk->sk_err, 0);
+
+	iov_iter_kvec(&msg.msg_iter, WRITE, &vec, 1, len);
+	WRITE_ONCE(sk->sk_sndbuf, SNDBUF_ANY);
+	WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown & ~SEND_SHUTDOWN);
+	WRITE_ONCE(conn->tx.resending, true);
+	ret = tcp_sendmsg_locked(sk, &msg, len);
+	WRITE_ONCE(conn->tx.resending, false);
+	/* TCP may have handled segments meanwhile. They may have shut the other
+	 * direction, or both.
+	 */
+	WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown | shut);
+	/* It lowers its buffer when memory is short. */
+	WRITE_ONCE(sk->sk_sndbuf, min(READ_ONCE(sk->sk_sndbuf), sndbuf));
+	if (ret < 0)
+		xway_keep_error(sk, ret);
+	if (err) {
+		/* Who looked for it in between has not found it: tell again. */
+		cmpxchg(&sk->sk_err, 0, err);
+		sk->sk_error_report(sk);
+	}
+	return ret;
+}
+
+/*
+ * Does TCP take bytes? If not, FIN is sent, or the connection has ended. Before it was
+ * sent no cut was seen, so the peer has taken all: see xway_tx_may_fin().
+ */
+static bool tx_takes(const struct sock *sk)
+{
+	return (1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT);
+}
+
+/* All is sent, or there is nobody any more to send it to. */
+static void tx_resent(struct xway_conn *conn, struct sock *sk)
+{
+	struct xway_tx *tx = &conn->tx;
+
+	WRITE_ONCE(tx->resend, false);
+	if (tx->fin) {
+		tx->fin = false;
+		conn->base_prot->shutdown(sk, SEND_SHUTDOWN);
+	}
+	/* The helper wakes those who wait to send, and goes on. */
+	xway_conn_queue(conn);
+}
+
+/**
+ * xway_tx_resend() - send by TCP what the peer has not taken from the ring
+ * @conn: connection whose sending direction is on TCP
+ * @sk: its socket, locked
+ *
+ * Whoever gives TCP bytes or a FIN calls this before, so that these bytes are the
+ * first ones. It does not wait. The helper calls it again until it is true.
+ *
+ * Context: process, may sleep for memory.
+ * Return: true if there are no such bytes any more.
+ */
+bool xway_tx_resend(struct xway_conn *conn, struct sock *sk)
+{
+	struct xway_tx *tx = &conn->tx;
+	int ret;
+
+	sock_owned_by_me(sk);
+	if (likely(!tx->resend))
+		return true;
+	if (tx_takes(sk) && !tx_know_cut(conn))
+		return false;
+	while (tx_takes(sk) && tx->resent != tx->prod) {
+		u32 n = tx->prod - tx->resent;
+		void *at = xway_ring_at(tx->pages, tx->resent, tx->size, &n);
+
+		ret = tx_give(conn, sk, at, n);
+		if (ret <= 0)
+			return false;
+		tx->resent += ret;
+		tx->ring_bytes -= ret;
+		tx->tcp_bytes += ret;
+		xway_count_add(RESENT_BYTES, ret);
+	}
+	tx_resent(conn, sk);
+	return true;
+}
+
+/* Replace the own ring by a private copy of what is still to be sent. */
+static void tx_copy(struct xway_tx *tx)
+{
+	void **pages = kcalloc(tx->size / PAGE_SIZE, sizeof(*pages),
+			       GFP_KERNEL | __GFP_NOFAIL);
+	u32 at, n;
+
+	for (at = tx->resent; at != tx->prod; at += n) {
+		u32 nr = (at & (tx->size - 1)) / RING_PAGE_SIZE;
+		void *from;
+
+		n = min(tx->prod - at, RING_PAGE_SIZE - at % RING_PAGE_SIZE);
+		from = xway_ring_at(tx->pages, at, tx->size, &n);
+		if (!pages[nr])
+			pages[nr] = (void *)__get_free_page(GFP_KERNEL |
+							    __GFP_NOFAIL);
+		memcpy(pages[nr] + offset_in_page(from), from, n);
+	}
+	kfree(tx->pages);
+	tx->pages = pages;
+	tx->kept = true;
+}
+
+/**
+ * xway_tx_keep() - make what is still to be resent independent of the channel
+ * @conn: connection whose channel is about to end without the peer
+ * @sk: its socket, locked
+ *
+ * A peer that was stopped between CUTTING and CUT, or lies, is waited for until @cut_by
+ * of the link: all connections together must not keep the link from ending.
+ *
+ * Context: process, may sleep.
+ * Return: false if nobody will ever know what the peer has taken: bytes may be lost.
+ */
+bool xway_tx_keep(struct xway_conn *conn, struct sock *sk)
+{
+	if (xway_tx_resend(conn, sk))
+		return true;
+	while (!tx_know_cut(conn)) {
+		if (time_after(jiffies, READ_ONCE(conn->tl->cut_by)) ||
+		    test_bit(XWAY_F_BAD, &conn->flags))
+			return false;
+		msleep(CUT_LOOK_MS);
+	}
+	if (!xway_tx_resend(conn, sk) && !conn->tx.kept)
+		tx_copy(&conn->tx);
+	return true;
+}
+
+/**
+ * xway_tx_may_fin() - may TCP send a FIN now?
+ * @conn: connection
+ * @sk: its socket, locked
+ *
+ * If the peer cuts, bytes of the ring may have to go before.
+ *
+ * Context: process, may sleep for memory.
+ * Return: false if bytes are left; call again.
+ */
+bool xway_tx_may_fin(struct xway_conn *conn, struct sock *sk)
+{
+	/* The last index before the look at CUTTING: pairs with xway_rx_cut() at
+	 * the peer, which then sees that index.
+	 */
+	virt_mb();
+	if ((conn->tx.gen & 1) && xway_tx_is_cut(conn))
+		xway_tx_to_tcp(conn, sk);
+	return xway_tx_resend(conn, sk);
+}
+
+/**
+ * xway_tx_free() - free what is kept of the own ring
+ * @conn: connection that nobody uses any more
+ *
+ * Context: any but hard interrupt.
+ */
+void xway_tx_free(struct xway_conn *conn)
+{
+	struct xway_tx *tx = &conn->tx;
+	u32 i;
+
+	for (i = 0; tx->kept && i < tx->size / PAGE_SIZE; i++)
+		if (tx->pages[i])
+			free_page((unsigned long)tx->pages[i]);
+	kfree(tx->pages);
 }
 
 /*

@@ -33,6 +33,7 @@ struct xway_mark {
  * @want_data: value of the peer's @prod at which this reader wants an event
  * @gen_done: the peer's last switch that this reader has passed
  * @flags: XWAY_WORDS_*
+ * @cut: with XWAY_WORDS_CUT: index up to which this reader takes the peer's ring
  * @pad1: fills the cache line
  *
  * A sender switches to the ring with generation g only when the peer's
@@ -53,7 +54,8 @@ struct xway_words {
 	u32 want_data;
 	u32 gen_done;
 	u32 flags;
-	u32 pad1[12];
+	u32 cut;
+	u32 pad1[11];
 };
 
 #define XWAY_WORDS_OPEN		0x1	/* your half is mapped: use your ring */
@@ -61,6 +63,8 @@ struct xway_words {
 #define XWAY_WORDS_NO_READER	0x4	/* closed, or shut: bytes are refused */
 #define XWAY_WORDS_HOLD		0x8	/* do not switch to your ring for now */
 #define XWAY_WORDS_PARK		0x10	/* with FALLBACK: another channel may follow */
+#define XWAY_WORDS_CUTTING	0x20	/* I end your stretch on the ring alone */
+#define XWAY_WORDS_CUT		0x40	/* I have: send by TCP what is beyond @cut */
 
 static_assert(sizeof(struct xway_words) == XWAY_WORDS_SIZE);
 

@@ -678,6 +678,12 @@ static void dgram_del_link(struct xway_link *link)
 	kfree(dl);
 }
 
+/* The drain leaves nothing to do: it does not wait. */
+static void dgram_abort(struct xway_link *link, bool dead)
+{
+	dgram_drain(link);
+}
+
 static const struct xway_client dgram_client = {
 	.service = XWAY_SERVICE_TEST,
 	.name = "dgram-test",
@@ -687,7 +693,7 @@ static const struct xway_client dgram_client = {
 	.ctl = dgram_ctl,
 	.event = dgram_event,
 	.drain = dgram_drain,
-	.abort = dgram_drain,	/* which leaves nothing to do: it does not wait */
+	.abort = dgram_abort,
 };
 
 static int __init dgram_init(void)

@@ -67,6 +67,11 @@ static void del_link(struct xway_link *link)
 	fake_client.deleted++;
 }
 
+static void abort_channel(struct xway_link *link, bool dead)
+{
+	end_channel(link);
+}
+
 const struct xway_client fake_client_ops = {
 	.service = XWAY_SERVICE_TEST,
 	.name = "selftest",
@@ -76,7 +81,7 @@ const struct xway_client fake_client_ops = {
 	.ctl = ctl,
 	.event = event,
 	.drain = drain,
-	.abort = end_channel,
+	.abort = abort_channel,
 };
 
 static int create(int which)

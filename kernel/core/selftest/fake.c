@@ -137,6 +137,16 @@ void xway_fake_down(void)
 	}
 }
 
+/* End an end's session without the other end's help. @dead: as for xway_link_down() */
+void xway_fake_end(int which, bool dead)
+{
+	xway_link_drain(end(which));
+	/* The time for an orderly end is over. */
+	end(which)->drain_by = jiffies - 1;
+	xway_link_down(end(which), dead);
+}
+EXPORT_SYMBOL_GPL(xway_fake_end);
+
 void xway_fake_destroy(void)
 {
 	int i;

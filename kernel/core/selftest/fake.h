@@ -60,6 +60,7 @@ static inline void look(int which)
 bool xway_fake_make(void);
 bool xway_fake_up(void);
 void xway_fake_down(void);
+void xway_fake_end(int which, bool dead);
 void xway_fake_destroy(void);
 struct link *xway_fake_other(int which);
 bool xway_fake_list(int which, __be32 addr);

@@ -147,7 +147,8 @@ bool ask(union xway_sock_ctl *msg)
 	return true;
 }
 
-static bool open_channel(void)
+/* The channel of the two connections, which have none yet */
+bool open_channel(void)
 {
 	union xway_sock_ctl msg;
 

@@ -17,6 +17,7 @@ extern const struct xway_test rx_tests[];
 extern const struct xway_test tx_tests[];
 extern const struct xway_test ringsize_tests[];
 extern const struct xway_test waiting_tests[];
+extern const struct xway_test cut_tests[];
 
 /* Levels of these tests above UP */
 enum {
@@ -40,6 +41,7 @@ void dress_up(void);
 void settle(void);
 void let_go(void);
 bool ask(union xway_sock_ctl *msg);
+bool open_channel(void);
 void start_at(u32 idx, u32 gen);
 
 static inline bool take(int from, union xway_sock_ctl *msg)

@@ -31,8 +31,8 @@ static bool proof_both_ways(void)
 		EXPECT(give(P, &msg) && conn[P]->state == XWAY_CONN_OPEN);
 		EXPECT(rcu_access_pointer(conn[P]->chan.peer) == conn[A]->chan.own);
 		EXPECT(rcu_access_pointer(conn[A]->chan.peer) == conn[P]->chan.own);
-		xway_conn_abort(&end(A)->pub);
-		xway_conn_abort(&end(P)->pub);
+		xway_conn_abort(&end(A)->pub, true);
+		xway_conn_abort(&end(P)->pub, true);
 		flush_workqueue(xway_conn_wq);
 		EXPECT(!conn[A]->chan.ring_pages && !conn[P]->chan.ring_pages);
 		let_go();

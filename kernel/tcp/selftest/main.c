@@ -14,6 +14,7 @@ static const struct xway_test *const subjects[] = {
 	tx_tests,
 	ringsize_tests,
 	waiting_tests,
+	cut_tests,
 	NULL
 };
 

@@ -160,7 +160,7 @@ static bool session_ends(void)
 	EXPECT(atomic64_read(&xway_reasons[XWAY_R_LINK]) == before + 2);
 	/* The link does not find them any more. */
 	xway_conn_drain(&end(P)->pub);
-	xway_conn_abort(&end(P)->pub);
+	xway_conn_abort(&end(P)->pub, true);
 	settle();
 	EXPECT(waits(P, isn));
 	return goes_back();
@@ -174,8 +174,8 @@ static bool peer_ends(void)
 
 	dress_up();
 	links(XWAY_LINK_CLOSING);
-	xway_conn_abort(&end(P)->pub);
-	xway_conn_abort(&end(A)->pub);
+	xway_conn_abort(&end(P)->pub, true);
+	xway_conn_abort(&end(A)->pub, true);
 	settle();
 	EXPECT(waits(P, isn) && waits(A, isn));
 	EXPECT(atomic64_read(&xway_reasons[XWAY_R_GONE]) == before + 2);
@@ -189,7 +189,7 @@ static bool not_for_ever(void)
 	dress_up();
 	xway_conn_fallback(conn[P], XWAY_R_OPTION);
 	xway_conn_drain(&end(P)->pub);
-	xway_conn_abort(&end(P)->pub);
+	xway_conn_abort(&end(P)->pub, true);
 	settle();
 	EXPECT(!conn[P]);
 	return true;
