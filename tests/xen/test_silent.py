@@ -11,6 +11,7 @@ from rig.guest import Guest
 from rig.machine import Machine
 from tests import traffic
 from tests.traffic import Ends, linked, until
+from tests.xen.test_life import same, talk
 
 pytestmark = pytest.mark.rig(type="pv", kernel="6.12")
 
@@ -140,3 +141,62 @@ def test_ends_unnoticed(machine: Machine, ends: Ends, client: Any) -> None:
     machine.start_guest("g1")
     for one in (machine.guest("g1"), guest):
         until(lambda one=one: linked(one), f"link of {one.name}")
+
+
+def all_out(guest: Guest) -> None:
+    """Wait until the guest owes its peer nothing: no connection is attached."""
+    until(lambda: not traffic.xway(guest, "conn"), "the connections left the rings", 60)
+
+
+def deny(dom0: Guest, guest: Guest) -> None:
+    """Change the policy: nobody may talk to anybody."""
+    dom0.run("cp /etc/xway/xwayd.conf /tmp/allowed && echo >/etc/xway/xwayd.conf && pkill -HUP -x xwayd")
+    until(lambda: not linked(guest), "the link gone", 60)
+
+
+def clear(dom0: Guest, guest: Guest) -> None:
+    """Stop xwayd and take all back that it has said."""
+    dom0.run("pkill -x xwayd; ! pgrep -x xwayd || sleep 1; xwayd --clear")
+    until(lambda: not linked(guest), "the link gone", 60)
+
+
+LEAVE = {
+    "off": lambda dom0, guest: guest.run("xway off --wait 60"),
+    "unload": lambda dom0, guest: guest.run("xway off --wait 60 && modprobe -r xway"),
+    "policy": deny,
+    "clear": clear,
+    "save": lambda dom0, guest: dom0.run(
+        f"xl save {guest.name} /tmp/image && xl restore /tmp/image", timeout=400
+    ),
+}
+AGAIN = {
+    "policy": "cp /tmp/allowed /etc/xway/xwayd.conf && pkill -HUP -x xwayd",
+    "clear": "setsid xwayd >>/var/log/xwayd.log 2>&1 </dev/null &",
+}
+
+
+@pytest.mark.parametrize("way", list(LEAVE))
+def test_left_alone(machine: Machine, ends: Ends, way: str) -> None:
+    """A guest leaves the rings while its peer is paused: the streams go on by TCP, without a byte missing."""
+    guest, dom0 = ends.active, machine.dom0
+    before = traffic.counters(guest)
+    a, b = talk(ends, 60)
+    dom0.run("xl pause g1")
+    try:
+        LEAVE[way](dom0, guest)
+        if way != "unload":
+            all_out(guest)
+            moved = traffic.moved(before, traffic.counters(guest))
+            assert moved["cuts"] >= 1 and not moved["violations"], moved
+    finally:
+        dom0.run("xl unpause g1")
+    same(a, b)
+    dom0.run(AGAIN.get(way, "true"))
+    guest.run("modprobe xway; xway on")
+    for one in (ends.passive, guest):
+        traffic.settled(one)
+        until(lambda one=one: linked(one), f"link of {one.name}")
+    assert not traffic.xway(guest, "show")["unrevoked"]
+    with traffic.measured(ends) as now:
+        ends.stream(size=4 << 20, settle=60000)
+    assert now.ring_share() > 0.9, now.seen()
