@@ -170,7 +170,7 @@ LEAVE = {
     "policy": deny,
     "clear": clear,
     "save": lambda dom0, guest: dom0.run(
-        f"xl save {guest.name} /tmp/image && xl restore /tmp/image", timeout=400
+        f"xl save {guest.name} /tmp/image && xl restore /tmp/image && rm /tmp/image", timeout=400
     ),
 }
 AGAIN = {
