@@ -786,17 +786,20 @@ static bool conn_may_cut(const struct xway_conn *conn)
  */
 static void conn_spill(struct xway_conn *conn)
 {
+	s32 left;
+
 	xway_rx_update(conn);
 	if ((conn->rx.seen & 1) && conn_may_cut(conn) &&
 	    !(test_bit(XWAY_F_PARK, &conn->flags) &&
 	      xway_link_is_up(conn->chan.link))) {
 		if (!conn->cut_at)
-			conn->cut_at = (jiffies + CUT) ?: 1;
+			conn->cut_at = (u32)(jiffies + CUT) ?: 1;
+		left = conn->cut_at - (u32)jiffies;
 		/* If the peer has ended, the link ends, and so does the
 		 * connection.
 		 */
-		if (time_before(jiffies, conn->cut_at))
-			conn_queue_in(conn, conn->cut_at - jiffies);
+		if (left > 0)
+			conn_queue_in(conn, left);
 		else if (!xway_link_gone(conn->chan.link))
 			xway_rx_cut(conn);
 	}

@@ -73,6 +73,7 @@ struct xway_tuple {
  *	ringsize.c
  * @empty_at: when a reader last waited for what was put, in jiffies
  * @progress: what tx_progress() said last; it changes when the peer reads
+ * @resent: after a cut, index up to which the peer has the bytes, or TCP
  * @progress_at: when @progress last changed, in jiffies
  * @limited: xway_tx_stalled() has seen the sender wait
  * @usable: sending may switch to the ring
@@ -81,7 +82,6 @@ struct xway_tuple {
  * @cut_known: @resent is valid
  * @kept: @pages is a private copy
  * @fin: a FIN is due after these bytes
- * @resent: index up to which the peer has the bytes, or TCP
  * @ring_bytes: bytes sent by ring
  * @tcp_bytes: bytes sent by TCP
  */
@@ -96,6 +96,7 @@ struct xway_tx {
 	unsigned long full_in;
 	unsigned long empty_at;
 	u32 progress;
+	u32 resent;
 	unsigned long progress_at;
 	bool limited;
 	bool usable;
@@ -104,7 +105,6 @@ struct xway_tx {
 	bool cut_known;
 	bool kept;
 	bool fin;
-	u32 resent;
 	u64 ring_bytes;
 	u64 tcp_bytes;
 };
@@ -157,6 +157,8 @@ struct xway_rx {
  * @ops: calls that send or receive, until a channel is asked for
  * @rcu: for freeing it
  * @lock: guards @sk; taken in softirq, too
+ * @cut_at: when the peer's direction is cut if the peer has not fallen back, the low
+ *	bits of jiffies; 0 before a fallback
  * @sk: the socket, NULL once detached
  * @tl: what sockets keep for its link, with a reference; xway_no_link while it waits
  *	for one. It leaves that once, under @lock, and so does @link of @chan.
@@ -181,8 +183,6 @@ struct xway_rx {
  * @grow_at: no look for a larger ring before, in jiffies, see ringsize.c
  * @retry_at: when @work tries a fallback again, in jiffies
  * @retry_in: time between the last two tries, in jiffies
- * @cut_at: when the peer's direction is cut if the peer has not fallen back, in
- *	jiffies; 0 before a fallback
  * @chan: its channel. Its @peer, the peer's words, is cleared when the channel
  *	ends. Readers use RCU or hold @lock of @rx. Own words may be used
  *	while @peer is set.
@@ -204,6 +204,7 @@ struct xway_conn {
 	u32 ops;
 	struct rcu_head rcu;
 	spinlock_t lock;	/* guards @sk */
+	u32 cut_at;
 	struct sock *sk;
 	struct xway_tcp_link *tl;
 	unsigned long flags;
@@ -224,7 +225,6 @@ struct xway_conn {
 	unsigned long grow_at;
 	unsigned long retry_at;
 	unsigned long retry_in;
-	unsigned long cut_at;
 
 	struct xway_chan chan;
 

@@ -221,7 +221,7 @@ static bool cuts(int which)
 /* P falls back, waits in vain for A, and cuts. */
 static bool fall_back(void)
 {
-	conn[P]->cut_at = jiffies ?: 1;
+	conn[P]->cut_at = (u32)jiffies ?: 1;
 	xway_conn_fallback(conn[P], XWAY_R_OFF);
 	let_work();
 	/* The channel has ended here. */
@@ -370,7 +370,7 @@ static bool race(void)
 	EXPECT(!IS_ERR(task));
 	wait_for_completion(&racing);
 	usleep_range(0, get_random_u32() % 200 + 1);
-	conn[P]->cut_at = jiffies ?: 1;
+	conn[P]->cut_at = (u32)jiffies ?: 1;
 	xway_conn_fallback(conn[P], XWAY_R_OFF);
 	let_work();
 	wait_for_completion(&raced);
@@ -561,7 +561,7 @@ static bool gone(void)
 	EXPECT(put(P, 3000) == 3000);
 	xway_fake.held = true;
 	xway_fake.gone = true;
-	conn[A]->cut_at = jiffies ?: 1;
+	conn[A]->cut_at = (u32)jiffies ?: 1;
 	xway_conn_fallback(conn[A], XWAY_R_LINK);
 	let_work();
 	EXPECT(!cuts(A) && !test_bit(XWAY_F_DETACHED, &conn[A]->flags));
@@ -577,7 +577,7 @@ static bool older(void)
 
 	end(P)->version = XWAY_WIRE_CUT - 1;
 	EXPECT(put(A, 3000) == 3000);
-	conn[P]->cut_at = jiffies ?: 1;
+	conn[P]->cut_at = (u32)jiffies ?: 1;
 	xway_conn_fallback(conn[P], XWAY_R_OFF);
 	let_work();
 	EXPECT(!cuts(P) && !conn[P]->rx.spilled);
