@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from bench import micro, plugin, programs
-from bench.pair import NETFRONT, XWAY, Pair
+from bench.pair import HOST, NETFRONT, XWAY, Pair
 from bench.results import Results, Series, number, size_text
 from rig import build, machine, revision
 from rig.errors import RigError
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Do it all; return the exit status: 1 if a message takes more than the limit allows."""
     _check(arguments)
     commits = {"before": arguments.before, "after": arguments.after}
-    config = machine.Config(type=arguments.type, kernel=arguments.kernel, clock="instructions")
+    config = machine.Config(host=HOST, type=arguments.type, kernel=arguments.kernel, clock="instructions")
     rig = machine.up(config, "compare", die_with_us=True)
     try:
         pair = Pair(rig)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench import apps, connections, micro, programs
-from bench.pair import NETFRONT, XWAY, Pair, each
+from bench.pair import HOST, NETFRONT, XWAY, Pair, each
 from bench.results import Results
 from rig import debian, host, machine, qemu
 from rig.errors import RigError
@@ -175,7 +175,9 @@ def measure(pair: Pair, plan: micro.Plan, results: Results, arguments: argparse.
 def _measure_all(arguments: argparse.Namespace) -> Results:
     """Boot, measure and end the rig."""
     plan = _plan(arguments)
-    config = machine.Config(type=arguments.type, kernel=arguments.kernel, clock=arguments.clock, spare=False)
+    config = machine.Config(
+        host=HOST, type=arguments.type, kernel=arguments.kernel, clock=arguments.clock, spare=False
+    )
     if arguments.only or (arguments.full and not arguments.no_apps):
         config = dataclasses.replace(config, programs="compat", memory=1280)
     rig = machine.up(config, arguments.name, die_with_us=True)

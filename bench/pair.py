@@ -15,6 +15,7 @@ RING_SHARE = 0.95  # the least part of the payload that must go by ring, for a f
 LOOK = """ps ax -o pid,stat,wchan:24,args | grep -v '\\]$' | tail -8
 ss -tnoimH | grep -A1 -v 'ESTAB.*:7700' | head -20; xway -j conn; xway stats; dmesg | tail -5"""
 NETFRONT, XWAY = "netfront", "xway"
+HOST = "12"  # the Debian that all figures in RESULTS.md are from, so that new ones compare with them
 
 T = TypeVar("T")
 

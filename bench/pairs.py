@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from bench import programs
 from bench.micro import PORT
-from bench.pair import NETFRONT, RING_SHARE, XWAY, each, go
+from bench.pair import HOST, NETFRONT, RING_SHARE, XWAY, each, go
 from rig import machine, pace
 from rig.errors import RigError
 from rig.guest import Guest
@@ -69,7 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Do it all; return the exit status."""
     if arguments.guests < 2:
         raise RigError(f"{arguments.guests} guests make no pair")
-    config = machine.Config(guests=arguments.guests, memory=256, clock=arguments.clock, spare=False)
+    config = machine.Config(
+        host=HOST, guests=arguments.guests, memory=256, clock=arguments.clock, spare=False
+    )
     rig = machine.up(config, "pairs", die_with_us=True)
     wrong = []
     try:

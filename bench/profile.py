@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bench import apps, counts, micro, plugin, programs
-from bench.pair import NETFRONT, XWAY, Pair
+from bench.pair import HOST, NETFRONT, XWAY, Pair
 from bench.results import Results
 from rig import debian, machine
 from rig.errors import RigError
@@ -139,7 +139,9 @@ def run(arguments: argparse.Namespace) -> int:
     control = BUILD / f"bench/profile.{os.getpid()}"
     words = f"{plugin.build()},control={control}"
     os.mkfifo(control)
-    config = machine.Config(type=arguments.type, kernel=arguments.kernel, clock="instructions", plugin=words)
+    config = machine.Config(
+        host=HOST, type=arguments.type, kernel=arguments.kernel, clock="instructions", plugin=words
+    )
     if not COPIES.keys().isdisjoint(arguments.test):
         config = dataclasses.replace(config, programs="compat", memory=1280)
     rig = machine.up(config, "profile", die_with_us=True)
