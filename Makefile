@@ -76,7 +76,7 @@ check-style:
 	$(PART) tests/style/run
 
 check-plain: packages
-	$(PART) $(PYTEST) -m "not deep" tests/plain "tests/suites/test_python.py::test_python[plain-6.12-socket]"
+	$(PART) $(PYTEST) -m "not deep" tests/plain "tests/suites/test_python.py::test_python[plain-6.12-debian12-socket]"
 
 check-costs: packages
 	$(PART) $(PYTEST) tests/xen -m "instructions and not deep"
