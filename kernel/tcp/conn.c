@@ -814,7 +814,7 @@ static void conn_spill(struct xway_conn *conn)
 static void conn_do_fallback(struct xway_conn *conn, struct sock *sk)
 {
 	enum xway_conn_state state;
-	bool resent;
+	bool resent, late;
 	int err;
 
 	lock_sock(sk);
@@ -829,6 +829,11 @@ static void conn_do_fallback(struct xway_conn *conn, struct sock *sk)
 		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
 	else
 		conn_retry(conn);
+	/* The peer has begun a cut and does not end it, for several seconds. What is
+	 * to leave for good cannot wait for that.
+	 */
+	late = !resent && !conn->tx.cut_known && conn->retry_in == RETRY_MAX &&
+	       !test_bit(XWAY_F_PARK, &conn->flags);
 	if (conn->state == XWAY_CONN_OPEN && rcu_access_pointer(conn->chan.peer)) {
 		rcu_read_lock();
 		xway_words_flag(conn, conn_words(conn));
@@ -847,7 +852,7 @@ static void conn_do_fallback(struct xway_conn *conn, struct sock *sk)
 	    !xway_detach_or_park(conn, sk))
 		conn_retry(conn);
 	release_sock(sk);
-	if (err == -EILSEQ) {
+	if (err == -EILSEQ || late) {
 		conn_abort(conn, sk, ECONNRESET);
 		xway_conn_queue(conn);
 	}
@@ -991,7 +996,11 @@ static void conn_work(struct work_struct *work)
 		 * free its half, however slowly the program reads.
 		 */
 		lock_sock(sk);
-		/* If it has cut, bytes may be left that TCP does not take yet. */
+		/* If it has cut, bytes may be left that TCP does not take yet. It
+		 * says CUT before CLOSE.
+		 */
+		if (!xway_tx_resend(conn, sk) && !conn->tx.cut_known)
+			xway_conn_bad(conn);
 		if (!conn->tx.resend) {
 			xway_tx_discard(conn);
 			set_bit(XWAY_F_TX_CLOSED, &conn->flags);

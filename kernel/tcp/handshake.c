@@ -478,10 +478,14 @@ void xway_handshake_free_work(struct work_struct *work)
  */
 void xway_handshake_close(struct xway_conn *conn)
 {
-	struct xway_link *link = conn->chan.link;
 	bool gone = test_bit(XWAY_F_DETACHED, &conn->flags);
+	struct xway_link *link;
 
 	lockdep_assert_held(&conn->rx.lock);
+	/* It has no channel. Who gives it one looks at its flags afterwards. */
+	if (xway_conn_waiting(conn))
+		return;
+	link = conn->chan.link;
 	mutex_lock(&link->lock);
 	/* OPEN is not answered, so nothing is mapped, and nobody uses our half. */
 	if (conn->state == XWAY_CONN_OPENING &&

@@ -94,6 +94,11 @@ bool xway_tx_to_ring(struct xway_conn *conn, struct sock *sk)
 	int err;
 
 	sock_owned_by_me(sk);
+	/* A peer that cuts ring after ring, and lets TCP send nothing, must not have
+	 * TCP keep them all.
+	 */
+	if (READ_ONCE(sk->sk_wmem_queued) / 2 > READ_ONCE(sk->sk_sndbuf))
+		return false;
 	if (!conn->tx.usable || conn->tx.resend ||
 	    (READ_ONCE(conn->flags) & TX_OVER) || sk->sk_write_pending || sk->sk_err ||
 	    !((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT)) ||
@@ -301,7 +306,8 @@ static void tx_resent(struct xway_conn *conn, struct sock *sk)
 		tx->fin = false;
 		conn->base_prot->shutdown(sk, SEND_SHUTDOWN);
 	}
-	/* The helper wakes those who wait to send, and goes on. */
+	/* Those who wait to send may be all that is left to do. */
+	xway_conn_wake(conn);
 	xway_conn_queue(conn);
 }
 
@@ -559,8 +565,14 @@ int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
  */
 u32 xway_tx_backlog(struct xway_conn *conn, const struct sock *sk)
 {
+	const struct xway_tx *tx = &conn->tx;
 	u32 half, used;
 
+	/* What a cut has left is neither there nor with TCP. */
+	if (unlikely(READ_ONCE(tx->resend)))
+		return READ_ONCE(tx->prod) - (READ_ONCE(tx->cut_known) ?
+					      READ_ONCE(tx->resent) :
+					      READ_ONCE(tx->cons));
 	/* Asked before tx_used(), because the peer may not be there yet, and
 	 * after it, because the peer may have gone: without a peer the ring
 	 * counts as full.

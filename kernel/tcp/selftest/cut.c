@@ -555,6 +555,34 @@ static bool stopped(void)
 	return true;
 }
 
+/* The same, and A is to leave for good, and has tried for a while. */
+static bool stopped_off(void)
+{
+	EXPECT(put(A, 3000) == 3000);
+	xway_own(conn[P])->flags |= XWAY_WORDS_FALLBACK | XWAY_WORDS_CUTTING;
+	xway_fake.held = true;
+	conn[A]->retry_in = 3 * HZ;
+	conn[A]->retry_at = jiffies + HZ;
+	xway_conn_fallback(conn[A], XWAY_R_OFF);
+	let_work();
+	EXPECT(is_reset(A));
+	return true;
+}
+
+/* P says CLOSE, and not up to where it has cut. */
+static bool closed_halfway(void)
+{
+	EXPECT(put(A, 3000) == 3000);
+	xway_own(conn[P])->flags |= XWAY_WORDS_FALLBACK | XWAY_WORDS_CUTTING;
+	set_bit(XWAY_F_GOT_CLOSE, &conn[A]->flags);
+	xway_conn_fallback(conn[A], XWAY_R_OFF);
+	let_work();
+	EXPECT(violated(A));
+	let_work();
+	EXPECT(sock[A]->sk->sk_state == TCP_CLOSE);
+	return true;
+}
+
 /* As dead(), but domain 0 says only that it is no peer any more. */
 static bool gone(void)
 {
@@ -626,6 +654,8 @@ CUT_TEST(halfway)
 CUT_TEST(after_link)
 CUT_TEST(after_migration)
 CUT_TEST(stopped)
+CUT_TEST(stopped_off)
+CUT_TEST(closed_halfway)
 CUT_TEST(dead)
 CUT_TEST(gone)
 CUT_TEST(older)
@@ -644,6 +674,8 @@ const struct xway_test cut_tests[] = {
 	{ "cut_after_link", cut_after_link, UP },
 	{ "cut_after_migration", cut_after_migration, UP },
 	{ "cut_stopped", cut_stopped, UP },
+	{ "cut_stopped_off", cut_stopped_off, UP },
+	{ "cut_closed_halfway", cut_closed_halfway, UP },
 	{ "cut_dead", cut_dead, UP },
 	{ "cut_gone", cut_gone, UP },
 	{ "cut_older", cut_older, UP },
