@@ -164,6 +164,23 @@ bool xway_attach_listed(const struct xway_conn *conn, const struct sock *sk)
 	return ret;
 }
 
+/*
+ * The link of the peer that has a socket's far address, or NULL. @own: set to whether
+ * the near address is this domain's. RCU read-side section.
+ */
+static struct xway_link *peer_link(const struct sock *sk, bool active, bool *own)
+{
+	__be32 far[4], near[4];
+	u16 family = remote(sk, far);
+	struct xway_link *link = xway_addr_find(family, far, active);
+
+	if (link) {
+		local(sk, family, near);
+		*own = xway_addr_is_own(link, sock_net(sk), family, near);
+	}
+	return link;
+}
+
 /**
  * xway_attach_link() - the link by which a connection may go now
  * @sk: its socket, attached or locked
@@ -176,13 +193,10 @@ bool xway_attach_listed(const struct xway_conn *conn, const struct sock *sk)
  */
 struct xway_link *xway_attach_link(const struct sock *sk, bool active)
 {
-	__be32 far[4], near[4];
-	u16 family = remote(sk, far);
-	struct xway_link *link = xway_addr_find(family, far, active);
+	bool own;
+	struct xway_link *link = peer_link(sk, active, &own);
 
-	local(sk, family, near);
-	return link && xway_link_is_up(link) &&
-	       xway_addr_is_own(link, sock_net(sk), family, near) ? link : NULL;
+	return link && own && xway_link_is_up(link) ? link : NULL;
 }
 
 /* Has the socket keys with which TCP signs packets? */
@@ -243,21 +257,15 @@ static void attach(struct sock *sk, bool active)
 	struct xway_link *link;
 	enum xway_reason why;
 	struct xway_conn *conn = NULL;
-	__be32 addr[4], near[4];
-	u16 family;
+	bool own;
 
 	if (!xway_proto_is_base(base) || !xway_attach_is_on())
 		return;
 	rcu_read_lock();
-	family = remote(sk, addr);
-	link = xway_addr_find(family, addr, active);
+	link = peer_link(sk, active, &own);
 	if (!link)
 		goto out;
-	local(sk, family, near);
-	if (!xway_addr_is_own(link, sock_net(sk), family, near))
-		why = XWAY_R_FOREIGN;
-	else
-		why = refusal(sk, active);
+	why = own ? refusal(sk, active) : XWAY_R_FOREIGN;
 	if (why == XWAY_R_NONE) {
 		conn = xway_conn_create(sk, xway_link_is_up(link) ? link : NULL,
 					active);
