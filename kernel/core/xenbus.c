@@ -592,8 +592,8 @@ static bool watching;
 
 /*
  * In the freeze callback, processes are frozen and watches of XenStore do not fire,
- * but work items run, and the doorbell to a live peer works. All connections fall
- * back to TCP. No page of a peer stays mapped: a mapping left behind would corrupt
+ * but work items run, and the doorbell to a live peer works. All connections
+ * park. No page of a peer stays mapped: a mapping left behind would corrupt
  * the saved image. Thaw (this domain goes on) and restore (it goes on from its image)
  * both forget all peers, and new sessions begin. They do the same, because neither
  * tells for certain which of the two has happened.
