@@ -35,7 +35,7 @@ def _selftests() -> Path:
                 tls = work / "net/tls.c"
                 calls = re.compile(r"(tls_crypto_info_init\([^;]*?), [01]\);")
                 tls.write_text(calls.sub(r"\1);", tls.read_text()))
-                # It would bring each connection back to TCP, by asking for an upper-layer protocol.
+                # It would make each connection fall back, by asking for an upper-layer protocol.
                 both_ways = work / "net/mptcp/mptcp_connect.c"
                 check = "sock_test_tcpulp((s), (p), __LINE__)"
                 assert check in both_ways.read_text()

@@ -17,11 +17,11 @@ import sys
 import traceback
 
 import data  # noqa: F401 - importing them lists their behaviours
+import fallback  # noqa: F401
 import firewall  # noqa: F401
 import hooks  # noqa: F401
 import life  # noqa: F401
 import options  # noqa: F401
-import returning  # noqa: F401
 import uring  # noqa: F401
 import waiting  # noqa: F401
 

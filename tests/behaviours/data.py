@@ -105,7 +105,7 @@ def many_messages() -> None:
 
 @behaviour
 def many_messages_on_the_way_back() -> None:
-    """The call sleeps for its second message while the connection goes back to TCP."""
+    """The call sleeps for its second message while the connection falls back."""
     a, b = pair()
     messages, texts = messages_of(b".....", b"......")
     a.sendall(b"first")

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from returning import go_back
+from fallback import go_back
 
 from tools import (
     CLONE_NEWNET,

@@ -78,7 +78,7 @@ static ssize_t do_option(struct half *h, size_t n)
 	return -EINTR;
 }
 
-/* Options for which a connection goes back to TCP, at either half, and from which no byte changes. */
+/* Options for which a connection falls back, at either half, and from which no byte changes. */
 static ssize_t do_rare_option(struct half *h, size_t n)
 {
 	struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, ~0u);

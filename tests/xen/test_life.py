@@ -117,7 +117,7 @@ def enough(ends: Ends, a, b) -> None:
 
 
 def goes_on(dom0: Guest, ends: Ends, command: str) -> None:
-    """An open connection outlives what is done to g1: it goes back to TCP, on, and back to a ring."""
+    """An open connection outlives what is done to g1: it parks, goes on by TCP, and gets a ring again."""
     before = [traffic.counters(guest) for guest in (ends.active, ends.passive)]
     a, b = talk(ends, TALK_MOST)
     by_ring(ends, before, 1)

@@ -1,4 +1,4 @@
-"""Connections that go back to TCP while somebody waits: each kind of waiting goes on."""
+"""Connections that fall back while somebody waits: each kind of waiting goes on."""
 
 import ctypes
 import os
@@ -43,20 +43,20 @@ from tools import (
 
 
 def go_back(sock: socket.socket, passive: socket.socket) -> None:
-    """Set what has a connection go back and changes nothing else, and wait until both ends send by TCP."""
+    """Set what makes a connection fall back, and nothing else, and wait until both ends send by TCP."""
     attach_filter(sock, 0xFFFFFFFF)
     off_ring(passive)
 
 
 def pairs() -> Iterator[tuple[socket.socket, socket.socket, Callable[[], None]]]:
-    """Return two connections, and what has each go back: by the active end, then by the other."""
+    """Return two connections, and what makes each fall back: by the active end, then by the other."""
     for active in (True, False):
         a, b = pair()
         yield a, b, partial(go_back, a if active else b, b)
 
 
 def waits_and_goes_back(call: Callable[[socket.socket], Any]) -> None:
-    """Tell what a call returns that waits at the passive end while either end goes back."""
+    """Tell what a call returns that waits at the passive end while either end falls back."""
     for a, b, back in pairs():
         thread, got = asleep(call, b)
         back()
@@ -367,7 +367,7 @@ def sendfile_and_splice_into_a_full_socket() -> None:
 
 @behaviour
 def two_threads_in_two_calls_and_it_goes_back() -> None:
-    """One end sends and receives at once while its connection goes back, and so does the other."""
+    """One end sends and receives at once while its connection falls back, and so does the other."""
     a, b = pair()
     data = pattern(4 << 20)
     right: list[bool] = []

@@ -1,4 +1,4 @@
-"""Pages that connections need no more go back to the kernel, at both ends of a link."""
+"""Reclaim: pages that connections need no more go back to the kernel, at both ends of a link."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def link(guest: Guest) -> dict[str, int]:
     return {name: found[0][name] for name in ("pages", "pages_used", "pages_mapped", "channels")}
 
 
-def trimmed(guest: Guest) -> bool:
+def reclaimed(guest: Guest) -> bool:
     """Return whether its arena has no more than what is in use, and a little."""
     seen = link(guest)
     return seen["pages"] <= seen["pages_used"] + LEFT
@@ -63,7 +63,7 @@ def test_pages_of_a_burst_go_back_while_a_connection_lives(ends: Ends) -> None:
         full = [link(guest) for guest in guests]
         assert all(seen["pages"] > BURST and seen["pages_mapped"] > BURST for seen in full), full
         for guest in guests:
-            traffic.until(lambda guest=guest: trimmed(guest), f"{guest.name} trims", 60)
+            traffic.until(lambda guest=guest: reclaimed(guest), f"{guest.name} reclaims", 60)
         small = [link(guest) for guest in guests]
         assert all(seen["channels"] for seen in small), "the connection that lives has a ring"
         # Header, directories and what its peer kept are all that stays mapped.
