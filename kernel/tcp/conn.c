@@ -3,7 +3,7 @@
  * Connections: how they begin, fall back, park and end; and the helper.
  *
  * The helper is the work item of a connection. It opens and closes the channel,
- * and brings the connection back to TCP. The paper (XWAY, VEE 2008) calls the
+ * and has the connection leave the ring. The paper (XWAY, VEE 2008) calls the
  * two parts of that work helper and cleaner.
  *
  * References on a connection: the socket, until it is detached; the link's

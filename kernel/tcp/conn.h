@@ -27,7 +27,7 @@ enum xway_conn_state {
 enum {
 	XWAY_F_WANT_OPEN,	/* the helper shall ask for a channel */
 	XWAY_F_ASKED,		/* a channel was asked for */
-	XWAY_F_FALLBACK,	/* the connection falls back to TCP */
+	XWAY_F_FALLBACK,	/* the connection leaves the ring */
 	XWAY_F_GOT_CLOSE,	/* the peer does not touch our half any more */
 	XWAY_F_CLOSED,		/* the socket is being closed: nobody reads */
 	XWAY_F_SHUT,		/* both directions are shut: bytes are refused */
@@ -36,7 +36,7 @@ enum {
 	XWAY_F_RX_CLOSED,	/* nothing more is read from the peer's ring */
 	XWAY_F_TX_CLOSED,	/* nothing more is put into the own ring */
 	XWAY_F_RETRY,		/* the helper has queued itself to try again */
-	XWAY_F_PARK,		/* with FALLBACK: the socket stays attached */
+	XWAY_F_PARK,		/* with FALLBACK: it parks, and stays attached */
 	XWAY_F_WAITING,		/* the helper looks how long the sender waits */
 	XWAY_F_GROW,		/* the helper looks whether a larger ring fits */
 	XWAY_F_TIMED_OUT,	/* the peer's kernel was silent for too long */

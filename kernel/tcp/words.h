@@ -59,7 +59,7 @@ struct xway_words {
 };
 
 #define XWAY_WORDS_OPEN		0x1	/* your half is mapped: use your ring */
-#define XWAY_WORDS_FALLBACK	0x2	/* fall back to TCP, then send CLOSE */
+#define XWAY_WORDS_FALLBACK	0x2	/* leave the ring, then send CLOSE */
 #define XWAY_WORDS_NO_READER	0x4	/* closed, or shut: bytes are refused */
 #define XWAY_WORDS_HOLD		0x8	/* do not switch to your ring for now */
 #define XWAY_WORDS_PARK		0x10	/* with FALLBACK: another channel may follow */
