@@ -9,6 +9,7 @@ MODULES = [Path("/sys/module") / name for name in ("xway_core", "xway")]
 DEBUG = Path("/sys/kernel/debug")
 LEAKS = DEBUG / "kmemleak"
 FAILING = ["failslab", "fail_page_alloc"]
+TIMES = 1_000_000_000  # never reached: the kernel counts down from it
 
 
 def locks() -> None:
@@ -60,10 +61,15 @@ def arm() -> None:
     for kind in FAILING:
         for name, value in {
             "require-start": min(starts), "require-end": end,
-            "reject-start": fin[0], "reject-end": reset[1], "stacktrace-depth": 32, "times": -1,
+            "reject-start": fin[0], "reject-end": reset[1], "stacktrace-depth": 32, "times": TIMES,
             "verbose": 0, "probability": 0, "ignore-gfp-wait": "N",
         }.items():  # fmt: skip
             (DEBUG / kind / name).write_text(str(value))
+
+
+def failed() -> int:
+    """Return how many have failed since arm()."""
+    return sum(TIMES - int((DEBUG / kind / "times").read_text()) for kind in FAILING)
 
 
 def failing(percent: int) -> None:
