@@ -295,6 +295,8 @@ bool xway_addr_is_own(struct xway_link *link, const struct net *net, u16 family,
  * @event: the peer has posted a channel. The call may be spurious. The client may
  *	be destroying the channel, so the channel's memory must stay for a grace
  *	period after xway_chan_destroy(). Context: softirq, RCU read-side section.
+ *	Return: true if the peer has changed its words since the last call. Who posts
+ *	again and again without that is held up.
  * @drain: the session is ending. The client starts to end each of its channels on
  *	the link, with the peer's help, and does not wait for it. The core gives
  *	all of them a few seconds together. No caller that saw xway_link_is_up()
@@ -329,7 +331,7 @@ struct xway_client {
 	void (*up)(struct xway_link *link);
 	bool (*ctl)(struct xway_link *link, struct xway_chan *chan,
 		    const struct xway_ctl *msg);
-	void (*event)(struct xway_chan *chan);
+	bool (*event)(struct xway_chan *chan);
 	void (*drain)(struct xway_link *link);
 	void (*abort)(struct xway_link *link, bool dead);
 	void (*addresses)(struct xway_link *link);

@@ -7,13 +7,34 @@
  * section 3.3.2, likewise signals again only after the last signal was picked up.)
  * When the ring is full, the sender counts an overflow instead of posting, and the
  * peer looks at all channels.
+ *
+ * A peer can post without end, and without an event, by writing to its own memory. So a
+ * run of the tasklet takes a limited number of posts. A look at a channel that finds
+ * nothing new is *idle*. After a number of idle looks the doorbell rests for some
+ * milliseconds. Honest peers cause few: they post what they have changed.
  */
+#include <linux/jiffies.h>
+#include <linux/minmax.h>
+
 #include "link.h"
 #include "ring.h"
 #include "stats.h"
 
 /* Posts that are copied at a time */
 #define BATCH 64
+
+/* Looks of one run: posts, and channels after an overflow */
+#define BUDGET (8 * BATCH)
+
+/* After so many idle looks within REST the doorbell rests for REST, in jiffies: 4 ms or
+ * more, since the first jiffy may be nearly over. doc/design/trust.md says what a peer
+ * can take by that.
+ */
+#define IDLE_MAX (4 * BUDGET)
+#define REST (max(HZ / 250, 1) + 1)
+
+/* A beat is new if the last one is so old, in jiffies: see heartbeat.c */
+#define BEAT_MIN (HZ / 4)
 
 /**
  * xway_doorbell_post() - make the peer look at a channel
@@ -73,71 +94,106 @@ void xway_chan_post(struct xway_chan *chan)
 }
 EXPORT_SYMBOL_GPL(xway_chan_post);
 
-/* @chan: what is in the table of channels; a value is a tombstone, see chan.c */
-static void dispatch_chan(struct xway_chan *chan)
+/* @chan: what is in the table of channels; a value is a tombstone, see chan.c
+ * Return: true if the client has found something new.
+ */
+static bool dispatch_chan(struct xway_chan *chan)
 {
-	if (chan && !xa_is_value(chan))
-		chan->client->event(chan);
+	return chan && !xa_is_value(chan) && chan->client->event(chan);
 }
 
-static void dispatch(struct link *link, u32 nr)
+/*
+ * The peer has posted the control bell. Without a new message it is a beat, which changes
+ * nothing; an honest peer sends one or two a second.
+ */
+static bool dispatch_ctl(struct link *link, const struct xway_header *peer)
+{
+	struct doorbell *bell = &link->bell;
+	u32 prod = READ_ONCE(peer->ctl_prod);
+
+	if (prod == bell->ctl_seen && time_before(jiffies, bell->beat_at + BEAT_MIN))
+		return false;
+	if (prod == bell->ctl_seen)
+		bell->beat_at = jiffies;
+	bell->ctl_seen = prod;
+	queue_work(xway_core_wq, &link->work);
+	return true;
+}
+
+static bool dispatch(struct link *link, const struct xway_header *peer, u32 nr)
 {
 	if (nr == XWAY_POST_CTL)
-		queue_work(xway_core_wq, &link->work);
-	else
-		dispatch_chan(xa_load(&link->chans, nr));
+		return dispatch_ctl(link, peer);
+	return dispatch_chan(xa_load(&link->chans, nr));
 }
 
-static void dispatch_all(struct link *link)
+/*
+ * The peer may have had no slot for a post: look at all channels, as far as the budget
+ * goes, and in the next run at those that are left. A jiffy has one such scan at most.
+ *
+ * Return: true if there is nothing left to look at.
+ */
+static bool doorbell_scan(struct link *link, const struct xway_header *peer, u32 *budget,
+			  u32 *news)
 {
+	struct doorbell *bell = &link->bell;
 	struct xway_chan *chan;
 	unsigned long nr;
+	u32 n;
 
-	xa_for_each(&link->chans, nr, chan)
-		dispatch_chan(chan);
-	queue_work(xway_core_wq, &link->work);
+	if (!bell->scanning) {
+		/* Overflow before the channels: pairs with xway_doorbell_post(), whose
+		 * caller has stored what the peer is to find.
+		 */
+		n = virt_load_acquire(&peer->bell_overflow);
+		if (n == bell->overflow_seen)
+			return true;
+		if (bell->scanned && time_after_eq(bell->scanned_at, jiffies)) {
+			queue_delayed_work(xway_core_wq, &bell->later, 1);
+			/* The scan may find something, but no event waits for it. */
+			bell->news = true;
+			return true;
+		}
+		/* One that is counted from here on is for the next scan. */
+		bell->overflow_seen = n;
+		bell->scanning = true;
+		bell->scan = 0;
+		queue_work(xway_core_wq, &link->work);
+	}
+	xa_for_each_start(&link->chans, nr, chan, bell->scan) {
+		if (!*budget) {
+			bell->scan = nr;
+			return false;
+		}
+		--*budget;
+		*news += dispatch_chan(chan);
+	}
+	bell->scanning = false;
+	bell->scanned = true;
+	bell->scanned_at = jiffies;
+	return true;
 }
 
-/* Tasklet: take the peer's posts and call the clients of the channels. */
-static void doorbell_run(struct tasklet_struct *t)
+/* Take the peer's posts. Return: true if some may be left when the budget is used up. */
+static bool doorbell_take(struct link *link, const struct xway_header *peer, u32 *budget,
+			  u32 *news)
 {
-	struct link *link = from_tasklet(link, t, bell.task);
+	struct xway_header *own = link->arena.hdr;
 	struct doorbell *bell = &link->bell;
-	const struct xway_header *peer;
-	struct xway_header *own;
-	const u32 *posts;
-	u32 ids[BATCH], prod, n, i, budget = 8 * BATCH;
-	enum xway_link_state state;
-	bool scanned = false;
-	bool idle = true;
+	const u32 *posts = link->import.bell;
+	u32 ids[BATCH], prod, n, i;
 
-	rcu_read_lock();
-	/* An event can come before the import is whole; the state tells. Pairs
-	 * with xway_link_map() and xway_link_drain().
-	 */
-	state = smp_load_acquire(&link->pub.state);
-	if (state == XWAY_LINK_WAITING || state == XWAY_LINK_DEAD ||
-	    READ_ONCE(link->broken))
-		goto out;
-	peer = link->import.hdr;
-	/* The session may end before the peer's arena was mapped. */
-	if (!peer)
-		goto out;
-	own = link->arena.hdr;
-	posts = link->import.bell;
-	if (state == XWAY_LINK_CONNECTING)
-		queue_work(xway_core_wq, &link->work);
-	xway_core_count(EVENTS_RECEIVED);
 	do {
 		/* Posts after count: pairs with xway_doorbell_post() at the peer. */
 		while ((prod = virt_load_acquire(&peer->bell_prod)) !=
 		       bell->cons) {
 			if (prod - bell->cons > XWAY_DOORBELL_SLOTS) {
 				xway_link_broken(link);
-				goto out;
+				return false;
 			}
-			idle = false;
-			n = min_t(u32, prod - bell->cons, BATCH);
+			n = min3(prod - bell->cons, (u32)BATCH, *budget);
+			if (!n)
+				return true;
 			for (i = 0; i < n; i++) {
 				u32 at = bell->cons + i;
 
@@ -156,27 +212,82 @@ static void doorbell_run(struct tasklet_struct *t)
 			 */
 			virt_mb();
 			for (i = 0; i < n; i++)
-				dispatch(link, ids[i]);
-			if (budget <= n) {
-				tasklet_schedule(&bell->task);
-				goto out;
-			}
-			budget -= n;
+				*news += dispatch(link, peer, ids[i]);
+			*budget -= n;
 		}
-		n = READ_ONCE(peer->bell_overflow);
-		if (n != bell->overflow_seen && !scanned) {
-			bell->overflow_seen = n;
-			scanned = true;
-			idle = false;
-			dispatch_all(link);
-		}
+		if (!doorbell_scan(link, peer, budget, news))
+			return true;
 		xway_ring_arm(&own->bell_event, bell->cons + 1);
 	} while (READ_ONCE(peer->bell_prod) != bell->cons);
+	return false;
+}
+
+/* Count idle looks. Return: true if the doorbell is to rest. */
+static bool doorbell_tired(struct doorbell *bell, u32 idle)
+{
+	if (time_after_eq(jiffies, bell->idle_since + REST)) {
+		bell->idle_since = jiffies;
+		bell->idle = 0;
+	}
+	bell->idle += idle;
+	return bell->idle >= IDLE_MAX;
+}
+
+/* Tasklet: take the peer's posts and call the clients of the channels. */
+static void doorbell_run(struct tasklet_struct *t)
+{
+	struct link *link = from_tasklet(link, t, bell.task);
+	struct doorbell *bell = &link->bell;
+	u32 budget = BUDGET, news = 0;
+	const struct xway_header *peer;
+	enum xway_link_state state;
+	bool more = false;
+
+	/* No further event comes before @seen is called, and doorbell_later() runs this. */
+	if (READ_ONCE(bell->resting))
+		return;
+	rcu_read_lock();
+	/* An event can come before the import is whole; the state tells. Pairs
+	 * with xway_link_map() and xway_link_drain().
+	 */
+	state = smp_load_acquire(&link->pub.state);
+	if (state == XWAY_LINK_WAITING || state == XWAY_LINK_DEAD ||
+	    READ_ONCE(link->broken))
+		goto out;
+	peer = link->import.hdr;
+	/* The session may end before the peer's arena was mapped. */
+	if (!peer)
+		goto out;
+	if (state == XWAY_LINK_CONNECTING)
+		queue_work(xway_core_wq, &link->work);
+	xway_core_count(EVENTS_RECEIVED);
+	more = doorbell_take(link, peer, &budget, &news);
+	bell->news |= news;
 	if (READ_ONCE(peer->state) == XWAY_ARENA_CLOSING)
 		queue_work(xway_core_wq, &link->work);
+	if (doorbell_tired(bell, BUDGET - budget - news)) {
+		bell->idle = 0;
+		WRITE_ONCE(bell->resting, true);
+		mod_delayed_work(xway_core_wq, &bell->later, REST);
+		more = true;
+	} else if (more) {
+		tasklet_schedule(&bell->task);
+	}
 out:
 	rcu_read_unlock();
-	link->tp->seen(link, idle);
+	if (more)
+		return;
+	link->tp->seen(link, !bell->news);
+	bell->news = false;
+}
+
+/* The doorbell has rested, or may scan again. */
+static void doorbell_later(struct work_struct *work)
+{
+	struct doorbell *bell = container_of(to_delayed_work(work), struct doorbell, later);
+
+	WRITE_ONCE(bell->resting, false);
+	tasklet_schedule(&bell->task);
 }
 
 /* Initialize a new link. Context: any. */
@@ -184,12 +295,38 @@ void xway_doorbell_setup(struct link *link)
 {
 	spin_lock_init(&link->bell.lock);
 	tasklet_setup(&link->bell.task, doorbell_run);
+	INIT_DELAYED_WORK(&link->bell.later, doorbell_later);
+}
+
+/**
+ * xway_doorbell_stop() - let the tasklet end for good
+ * @link: the link, whose state is DEAD, or which is down
+ *
+ * The tasklet may be scheduled again, but finds the state and queues nothing.
+ *
+ * Context: process, may sleep.
+ */
+void xway_doorbell_stop(struct link *link)
+{
+	tasklet_kill(&link->bell.task);
+	cancel_delayed_work_sync(&link->bell.later);
+	tasklet_kill(&link->bell.task);
 }
 
 /* Initialize a new session. Context: link's lock held, state WAITING. */
 void xway_doorbell_reset(struct link *link)
 {
-	link->bell.prod = 0;
-	link->bell.cons = 0;
-	link->bell.overflow_seen = 0;
+	struct doorbell *bell = &link->bell;
+
+	bell->prod = 0;
+	bell->cons = 0;
+	bell->ctl_seen = 0;
+	bell->beat_at = jiffies - BEAT_MIN;
+	bell->overflow_seen = 0;
+	bell->scanning = false;
+	bell->scanned = false;
+	bell->news = false;
+	bell->idle = 0;
+	bell->idle_since = jiffies;
+	WRITE_ONCE(bell->resting, false);
 }

@@ -350,7 +350,7 @@ void xway_link_down(struct link *link, bool dead)
 
 	cancel_delayed_work_sync(&link->ctl.flush);
 	cancel_delayed_work_sync(&link->reclaim);
-	tasklet_kill(&link->bell.task);
+	xway_doorbell_stop(link);
 	/* A work item that found this session lost must not end the next one. */
 	cancel_work_sync(&link->work);
 	synchronize_rcu();
@@ -378,7 +378,7 @@ void xway_link_destroy(struct link *link)
 	xway_client_del_link(link);
 	mutex_unlock(&xway_links_lock);
 	/* An event may have come since xway_link_down(). */
-	tasklet_kill(&link->bell.task);
+	xway_doorbell_stop(link);
 	cancel_work_sync(&link->work);
 	xway_link_put(&link->pub);
 }

@@ -24,14 +24,38 @@
  * @lock: guards @prod and the own doorbell page
  * @prod: own posts made, modulo 2^32
  * @cons: the peer's posts taken, modulo 2^32; only @task changes it
- * @overflow_seen: the peer's bell_overflow at the last look; only @task changes it
+ * @later: runs @task again: after a rest, or when the next scan is due
+ * @resting: @task does nothing until @later runs
+ * @news: a run found something new since the transport's @seen was called
+ * @scanning: all channels are being looked at, up to now those below @scan
+ * @scanned: there was a scan in this session
+ * @overflow_seen: the peer's bell_overflow when the last scan began
+ * @ctl_seen: the peer's ctl_prod at its last control bell
+ * @scan: the next channel of the scan
+ * @scanned_at: when the last scan ended, in jiffies
+ * @beat_at: when the last beat came, in jiffies
+ * @idle: looks since @idle_since that found nothing new
+ * @idle_since: in jiffies
+ *
+ * Only @task changes those for which nothing else is said, and the beginning of a session.
  */
 struct doorbell {
 	struct tasklet_struct task;
 	spinlock_t lock;	/* own posts */
 	u32 prod;
 	u32 cons;
+	struct delayed_work later;
+	bool resting;
+	bool news;
+	bool scanning;
+	bool scanned;
 	u32 overflow_seen;
+	u32 ctl_seen;
+	unsigned long scan;
+	unsigned long scanned_at;
+	unsigned long beat_at;
+	u32 idle;
+	unsigned long idle_since;
 };
 
 /**
@@ -171,6 +195,7 @@ void xway_chan_forget(struct link *link);
 
 /* doorbell.c */
 void xway_doorbell_setup(struct link *link);
+void xway_doorbell_stop(struct link *link);
 void xway_doorbell_reset(struct link *link);
 void xway_doorbell_post(struct link *link, u32 chan, u32 *last);
 

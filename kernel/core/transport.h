@@ -42,8 +42,8 @@ struct xway_mapping {
  * @notify: send the peer an event. Context: any.
  * @gone: has the peer ended, for good? Optional. Context: process, link's lock held, the
  *	peer's header is mapped.
- * @seen: the tasklet has handled the last event; @idle is true if nothing was
- *	posted. Context: softirq.
+ * @seen: the tasklet has handled the last event; @idle is true if it has found nothing
+ *	new. While the doorbell rests this waits. Context: softirq.
  */
 struct xway_transport {
 	const char *name;

@@ -84,9 +84,9 @@ void xway_tcp_link_put(struct xway_tcp_link *tl)
 	kfree_rcu(tl, rcu);
 }
 
-static void event(struct xway_chan *chan)
+static bool event(struct xway_chan *chan)
 {
-	xway_conn_event(container_of(chan, struct xway_conn, chan));
+	return xway_conn_event(container_of(chan, struct xway_conn, chan));
 }
 
 const struct xway_client xway_sockets = {

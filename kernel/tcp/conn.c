@@ -637,18 +637,27 @@ static void conn_wake_sk(struct sock *sk, bool all)
 	read_unlock(&sk->sk_callback_lock);
 }
 
+/* A number that changes with most changes of the peer's words that are no arrival */
+static u16 words_rest(u32 cons, u32 flags)
+{
+	/* Much is read at a time, often as much as a ring has. */
+	return cons + (cons >> 16) + flags;
+}
+
 /**
  * xway_conn_event() - the peer has posted the channel
  * @conn: connection
  *
  * Context: softirq.
+ * Return: true if the peer has changed its words since the last event.
  */
-void xway_conn_event(struct xway_conn *conn)
+bool xway_conn_event(struct xway_conn *conn)
 {
+	bool work = false, stale = false, moved = false;
 	const struct xway_words *peer;
-	bool work = false, stale = false;
 	struct sock *sk;
-	u32 prod, gen;
+	u32 prod, flags;
+	u16 gen, rest;
 
 	spin_lock(&conn->lock);
 	sk = conn->sk;
@@ -662,12 +671,17 @@ void xway_conn_event(struct xway_conn *conn)
 			xway_rx_arm_next(conn);
 		gen = READ_ONCE(peer->gen);
 		prod = READ_ONCE(peer->prod);
-		work = (READ_ONCE(peer->flags) & XWAY_WORDS_FALLBACK) ||
+		flags = READ_ONCE(peer->flags);
+		rest = words_rest(READ_ONCE(peer->cons), flags);
+		moved = rest != conn->rx.notified_rest;
+		conn->rx.notified_rest = rest;
+		work = (flags & XWAY_WORDS_FALLBACK) ||
 		       test_bit(XWAY_F_FALLBACK, &conn->flags);
 		if (sk && (prod != conn->rx.notified ||
 			   gen != conn->rx.notified_gen)) {
 			conn->rx.notified = prod;
 			conn->rx.notified_gen = gen;
+			moved = true;
 			if (xway_conn_taken(conn, sk))
 				xway_conn_fallback(conn, XWAY_R_KERNEL);
 			else if (xway_rx_readable(conn, sk, true))
@@ -686,6 +700,7 @@ void xway_conn_event(struct xway_conn *conn)
 	spin_unlock(&conn->lock);
 	if (work)
 		xway_conn_queue(conn);
+	return moved;
 }
 
 /**

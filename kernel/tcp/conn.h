@@ -127,7 +127,8 @@ struct xway_tx {
  * @was_requeued: bytes were requeued, up to @requeued
  * @requeued: TCP sequence number at which requeued bytes end
  * @notified: the peer's index at the last event; under the connection's @lock
- * @notified_gen: the peer's last switch at the last event; as @notified
+ * @notified_gen: low bits of the peer's last switch at the last event; as @notified
+ * @notified_rest: what words_rest() said at the last event; as @notified
  * @ring_bytes: bytes that came by ring
  * @tcp_bytes: bytes that came by TCP
  */
@@ -146,7 +147,8 @@ struct xway_rx {
 	bool was_requeued;
 	u32 requeued;
 	u32 notified;
-	u32 notified_gen;
+	u16 notified_gen;
+	u16 notified_rest;
 	u64 ring_bytes;
 	u64 tcp_bytes;
 };
@@ -264,7 +266,7 @@ void xway_conn_fallback_all(enum xway_reason reason);
 void xway_conn_drain(struct xway_link *link);
 void xway_conn_abort(struct xway_link *link, bool dead);
 void xway_conn_addresses(struct xway_link *link);
-void xway_conn_event(struct xway_conn *conn);
+bool xway_conn_event(struct xway_conn *conn);
 void xway_conn_wake(struct xway_conn *conn);
 struct sock *xway_conn_hold_sk(struct xway_conn *conn);
 void xway_conn_bad(struct xway_conn *conn);

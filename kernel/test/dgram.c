@@ -89,6 +89,8 @@ struct dgram_chan {
 	enum dgram_state state;	/* written under both locks; BROKEN under the spinlock */
 	u32 sent;		/* the next serial number */
 	u32 received;		/* the same of the peer's */
+	u32 seen_prod;		/* the peer's @prod at the last event */
+	u32 seen_cons;		/* the same of its @cons */
 	void *ring[DGRAM_PAGES];
 	void *peer_ring[DGRAM_PAGES];
 	struct rcu_head rcu;
@@ -542,13 +544,26 @@ static void dgram_hush(struct dgram_link *dl, bool silent)
 	queue_work(xway_core_wq, &dl->receive);
 }
 
-static void dgram_event(struct xway_chan *chan)
+static bool dgram_event(struct xway_chan *chan)
 {
+	struct dgram_chan *ch = container_of(chan, struct dgram_chan, chan);
+	/* The core holds off RCU. So this may read words that a lock protects elsewhere. */
+	const struct dgram_words *peer = rcu_dereference(chan->peer);
 	/* dgram_del_link() waits for us before it frees this. */
-	struct dgram_link *dl = container_of(chan, struct dgram_chan, chan)->dl;
+	struct dgram_link *dl = ch->dl;
+	u32 prod, cons;
+	bool moved;
 
+	if (!peer)
+		return false;
+	prod = ring_load(&peer->prod);
+	cons = ring_load(&peer->cons);
+	moved = prod != ch->seen_prod || cons != ch->seen_cons;
+	ch->seen_prod = prod;
+	ch->seen_cons = cons;
 	queue_work(xway_core_wq, &dl->receive);
 	wake_up_all(&dl->wait);
+	return moved;
 }
 
 /* ---- links ---- */

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Tests of the doorbell */
+#include <linux/delay.h>
+#include <linux/jiffies.h>
+
 #include "core/stats.h"
 #include "ends.h"
+
+/* As for a channel that was never posted, near index 0 */
+#define UNPOSTED (-(u32)XWAY_DOORBELL_SLOTS - 1)
 
 static void bell(u32 chan, u32 *last)
 {
@@ -91,8 +97,152 @@ static bool bell_lies(void)
 	return true;
 }
 
+/* A peer posts without end by writing to its own memory. For a quarter of a second the
+ * tasklet runs again and again. Return: the posts that it takes.
+ */
+static u32 posted_without_end(u32 chan, unsigned long *took)
+{
+	struct xway_header *liar = end(A)->arena.hdr;
+	unsigned long start = jiffies;
+	u32 from = end(P)->bell.cons, i;
+
+	for (i = 0; i < XWAY_DOORBELL_SLOTS; i++)
+		end(A)->arena.bell[i] = chan;
+	while (time_before(jiffies, start + HZ / 4)) {
+		WRITE_ONCE(liar->bell_prod, READ_ONCE(end(P)->bell.cons) +
+					    XWAY_DOORBELL_SLOTS);
+		look_once(P);
+	}
+	*took = jiffies - start;
+	return end(P)->bell.cons - from;
+}
+
+/* Each 4 ms, or jiffy, has 2048 idle looks, and what is left of the last run's 512. */
+static u32 most_idle(unsigned long took)
+{
+	return (took / max(HZ / 250, 1) + 2) * (2048 + 512);
+}
+
+static bool bell_without_end(void)
+{
+	u32 id = fake_client.chan[P].id, n[4];
+	unsigned long took[4];
+
+	/* Nothing has that number. */
+	look(P);
+	n[0] = posted_without_end(1000, &took[0]);
+	/* A channel, whose words do not change */
+	fake_client.bored = true;
+	n[1] = posted_without_end(id, &took[1]);
+	/* The control bell, without a message */
+	n[2] = posted_without_end(XWAY_POST_CTL, &took[2]);
+	EXPECT(n[0] >= 2048 && n[0] <= most_idle(took[0]));
+	EXPECT(n[1] >= 2048 && n[1] <= most_idle(took[1]));
+	EXPECT(n[2] >= 2048 && n[2] <= most_idle(took[2]));
+	/* What is new is never held up for long. */
+	look(P);
+	fake_client.bored = false;
+	n[3] = posted_without_end(id, &took[3]);
+	EXPECT(n[3] > most_idle(took[3]));
+	EXPECT(!end(P)->broken);
+	return true;
+}
+
+/* The transport hears whether an event was worth it. */
+static bool bell_idle(void)
+{
+	u32 id = fake_client.chan[P].id, last, i;
+	int *seen = xway_fake.seen;
+	unsigned long took;
+
+	begin_bells(0);
+	seen[0] = 0;
+	seen[1] = 0;
+	look_once(P);
+	EXPECT(seen[0] == 1 && !seen[1]);
+	last = UNPOSTED;
+	bell(1000, &last);
+	look_once(P);
+	EXPECT(seen[0] == 2 && !seen[1]);
+	last = UNPOSTED;
+	bell(id, &last);
+	look_once(P);
+	EXPECT(seen[0] == 2 && seen[1] == 1);
+	fake_client.bored = true;
+	last = UNPOSTED;
+	bell(id, &last);
+	look_once(P);
+	EXPECT(seen[0] == 3 && seen[1] == 1);
+	/* One beat, but no second one at once */
+	end(P)->bell.ctl_seen = end(A)->arena.hdr->ctl_prod;
+	end(P)->bell.beat_at = jiffies - HZ;
+	for (i = 0; i < 2; i++) {
+		last = end(A)->bell.prod - XWAY_DOORBELL_SLOTS - 1;
+		bell(XWAY_POST_CTL, &last);
+		look_once(P);
+		EXPECT(seen[0] == 3 + i && seen[1] == 2);
+	}
+	/* While the doorbell rests no event is allowed. */
+	posted_without_end(1000, &took);
+	seen[0] = 0;
+	seen[1] = 0;
+	end(P)->bell.resting = true;
+	look_once(P);
+	EXPECT(!seen[0] && !seen[1]);
+	flush_delayed_work(&end(P)->bell.later);
+	end(P)->bell.resting = false;
+	look(P);
+	EXPECT(seen[0] && !seen[1]);
+	return true;
+}
+
+/* An overflow has all channels looked at: not for each, and not all at once. */
+static bool bell_overflows(void)
+{
+	struct xway_header *liar = end(A)->arena.hdr;
+	struct doorbell *bell = &end(P)->bell;
+	unsigned long start;
+	bool part, whole;
+	int events, i;
+
+	look(P);
+	fake_client.events[P] = 0;
+	start = jiffies;
+	for (i = 0; i < 1000; i++) {
+		WRITE_ONCE(liar->bell_overflow, liar->bell_overflow + 1);
+		look_once(P);
+	}
+	events = fake_client.events[P];
+	EXPECT(events && events <= 1 + (int)(jiffies - start));
+	/* The last one counts nevertheless, with no further event. */
+	for (i = 0; i < 100 && READ_ONCE(bell->overflow_seen) != liar->bell_overflow; i++)
+		msleep(20);
+	EXPECT(bell->overflow_seen == liar->bell_overflow);
+
+	/* More channels than are looked at before a rest. Tombstones are, too. */
+	look(P);
+	for (i = 1000; i < 4000; i++)
+		if (xa_err(xa_store(&end(P)->chans, i, xa_mk_value(0), GFP_KERNEL)))
+			break;
+	start = jiffies;
+	while (!time_after(jiffies, start))
+		cpu_relax();
+	WRITE_ONCE(liar->bell_overflow, liar->bell_overflow + 1);
+	look_once(P);
+	part = bell->scanning && bell->scan > 1000 && bell->scan < 4000;
+	look(P);
+	whole = !bell->scanning;
+	for (i--; i >= 1000; i--)
+		xa_erase(&end(P)->chans, i);
+	EXPECT(part && whole);
+	return true;
+}
+
 const struct xway_test doorbell_tests[] = {
 	{ "bells", bells, CHANNEL },
+	{ "bell_idle", bell_idle, CHANNEL },
+	{ "bell_without_end", bell_without_end, CHANNEL },
+	{ "bell_overflows", bell_overflows, CHANNEL },
 	{ "bell_lies", bell_lies, UP },
 	{}
 };

@@ -30,9 +30,10 @@ static bool ctl(struct xway_link *link, struct xway_chan *chan,
 	return !fake_client.dishonest;
 }
 
-static void event(struct xway_chan *chan)
+static bool event(struct xway_chan *chan)
 {
 	fake_client.events[chan == &fake_client.chan[A]]++;
+	return !fake_client.bored;
 }
 
 static void drain(struct xway_link *link)

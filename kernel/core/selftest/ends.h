@@ -36,6 +36,7 @@ enum {
  * @msg: the message of the last one
  * @of: the channel of the last one
  * @dishonest: true if @ctl shall return false
+ * @bored: true if @event shall find nothing new
  * @leaving: called by @del_link before it ends the channel, if not NULL
  * @events: calls of @event, by end
  * @chan: the channel, by end
@@ -50,6 +51,7 @@ struct fake_client {
 	struct xway_ctl msg;
 	struct xway_chan *of;
 	bool dishonest;
+	bool bored;
 	void (*leaving)(struct xway_link *link);
 	int events[2];
 	struct xway_chan chan[2];

@@ -65,6 +65,7 @@ static bool fake_gone(struct link *link)
 
 static void fake_seen(struct link *link, bool idle)
 {
+	xway_fake.seen[!idle]++;
 }
 
 static void fake_lost(struct link *link)

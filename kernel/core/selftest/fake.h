@@ -6,6 +6,9 @@
 #ifndef _XWAY_FAKE_H
 #define _XWAY_FAKE_H
 
+#include <linux/delay.h>
+#include <linux/jiffies.h>
+
 #include "core/link.h"
 
 /* What is set up before a test; each level includes those before it. */
@@ -27,6 +30,7 @@ enum { P, A };		/* passive end, active end */
  * @mapped: how many pages are mapped
  * @notified: how many events were sent
  * @lost: how many times a link called @session_lost
+ * @seen: how many events were handled, first those that brought nothing new
  */
 struct xway_fake {
 	struct link *link[2];
@@ -37,6 +41,7 @@ struct xway_fake {
 	int mapped;
 	int notified;
 	int lost;
+	int seen[2];
 };
 
 extern struct xway_fake xway_fake;
@@ -46,15 +51,29 @@ static inline struct link *end(int which)
 	return xway_fake.link[which];
 }
 
-/* Run the tasklet of an end's doorbell now. One run takes a limited number of posts. */
+/* Run the tasklet of an end's doorbell once, if it does not rest. */
+static inline void look_once(int which)
+{
+	tasklet_schedule(&end(which)->bell.task);
+	tasklet_kill(&end(which)->bell.task);
+}
+
+/* Run the tasklet of an end's doorbell now. One run takes a limited number of posts. What
+ * it has left for later is done, too.
+ */
 static inline void look(int which)
 {
 	int i;
 
 	for (i = 0; i < 8; i++) {
-		tasklet_schedule(&end(which)->bell.task);
-		tasklet_kill(&end(which)->bell.task);
+		look_once(which);
+		if (!delayed_work_pending(&end(which)->bell.later))
+			continue;
+		/* A second scan is not for the same jiffy. */
+		msleep(jiffies_to_msecs(1));
+		flush_delayed_work(&end(which)->bell.later);
 	}
+	tasklet_kill(&end(which)->bell.task);
 }
 
 bool xway_fake_make(void);
