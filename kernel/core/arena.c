@@ -46,22 +46,13 @@ MODULE_PARM_DESC(pages_max, "pages that all arenas together may have, by default
 
 static unsigned int peer_pages_max = 12288;
 module_param_cb(peer_pages_max, &pages_max_ops, &peer_pages_max, 0644);
-MODULE_PARM_DESC(peer_pages_max, "pages that the arena of one peer may have");
-
-/**
- * xway_arena_pages_max() - the parameter peer_pages_max
- *
- * Context: any.
- * Return: pages that the arena of one peer may have.
- */
-u32 xway_arena_pages_max(void)
-{
-	return READ_ONCE(peer_pages_max);
-}
+MODULE_PARM_DESC(peer_pages_max, "pages that the arena of one peer may have, at most three quarters of pages_max");
 
 u32 xway_link_pages_max(void)
 {
-	return min(xway_arena_pages_max(), READ_ONCE(xway_pages_max));
+	u32 all = READ_ONCE(xway_pages_max);
+
+	return min(READ_ONCE(peer_pages_max), max(all - all / 4, PARAM_PAGES_MIN));
 }
 EXPORT_SYMBOL_GPL(xway_link_pages_max);
 
@@ -214,19 +205,16 @@ static u32 *arena_dir(struct link *link, u32 nr)
 static int arena_grow(struct link *link, u32 pages)
 {
 	struct xway_arena *a = &link->arena;
-	u32 max = READ_ONCE(xway_pages_max), i;
+	u32 total = xway_arena_pages_total(), i;
 	struct run run = { .order = CONTIG_ORDER }, none = {};
 	unsigned long first;
 	int err = 0;
 
-	/* An arena with over half of all pages leaves the last sixteenth to others. */
-	if (a->shared > max / 2)
-		max -= max / 16;
 	/* All pages or none: a part does not make a ring, but others could use it.
 	 * Withdrawn and unrevoked pages count, since the peer still has them.
 	 */
 	if (a->shared + a->n_withdrawn + atomic_read(&link->pub.peer->unrevoked) +
-	    pages > xway_arena_pages_max() || xway_arena_pages_total() + pages > max)
+	    pages > xway_link_pages_max() || total + pages > READ_ONCE(xway_pages_max))
 		return -ENOSPC;
 	first = bitmap_find_next_zero_area(a->there, a->pages, 0, pages, 0);
 	if (first + pages > a->pages)

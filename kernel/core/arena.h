@@ -64,7 +64,6 @@ void xway_arena_page_abandoned(void);
 void xway_arena_init(void);
 void xway_arena_limit(unsigned int pages);
 extern unsigned int xway_pages_max;
-u32 xway_arena_pages_max(void);
 u32 xway_arena_pages_total(void);
 u32 xway_arena_pages_in_use(void);
 

@@ -227,7 +227,7 @@ EXPORT_SYMBOL_GPL(xway_chan_describe);
 bool xway_chan_described(const struct xway_ctl *msg)
 {
 	return is_power_of_2(msg->ring_pages) &&
-	       msg->ring_pages <= min(XWAY_RING_PAGES_MAX, xway_arena_pages_max()) &&
+	       msg->ring_pages <= min(XWAY_RING_PAGES_MAX, xway_link_pages_max()) &&
 	       msg->words_slot < XWAY_CHANS_PER_PAGE &&
 	       msg->words_page >= XWAY_PAGES_FIXED &&
 	       msg->ring_page >= XWAY_PAGES_FIXED &&

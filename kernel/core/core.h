@@ -188,8 +188,13 @@ bool xway_link_has_room(struct xway_link *link, u32 pages, u32 keep);
 /**
  * xway_link_pages_max() - the most pages that the arena of a link may have
  *
+ * A peer gets at most three quarters of all pages, so that none keeps the others from
+ * theirs. Even where all peers together have few, it may have the 16 that a session
+ * needs.
+ *
  * Context: any.
- * Return: the smaller one of the parameters peer_pages_max and pages_max.
+ * Return: the smaller one of the parameter peer_pages_max and three quarters of
+ * pages_max.
  */
 u32 xway_link_pages_max(void);
 
@@ -560,9 +565,10 @@ void xway_ctl_send(const struct xway_client *client, struct xway_link *link,
  * @pages: how many
  *
  * A client charges pages whose number the peer decides: the peer's rings while they
- * are mapped, and private copies of unread bytes. The limit is peer_pages_max for
+ * are mapped, and private copies of unread bytes. The limit is xway_link_pages_max() for
  * all clients and all links of the peer together. An honest peer with the same
- * parameters never reaches it, since its arena has no more pages.
+ * parameters never reaches it, since its arena has no more pages. All peers together may
+ * have an eighth of the memory.
  *
  * Context: any.
  * Return: true if the pages are charged now; false if they would exceed the limit.

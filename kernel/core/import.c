@@ -18,7 +18,7 @@ static int import_map(struct link *link, u32 ref, struct xway_mapping *m)
 	int err = -ENOSPC;
 
 	/* A peer may show as many pages as we may show it, and its directories. */
-	if (link->import.mapped < xway_arena_pages_max() + XWAY_DIRS)
+	if (link->import.mapped < xway_link_pages_max() + XWAY_DIRS)
 		err = link->tp->map(link, ref, m);
 	if (!err)
 		link->import.mapped++;

@@ -24,6 +24,7 @@ static int __init core_init(void)
 
 	XWAY_WIRE_CHECK();
 	xway_arena_init();
+	xway_peer_init();
 	err = xway_link_init();
 	if (err)
 		return err;

@@ -5,8 +5,13 @@
  * A peer gets a new link when it was suspended, or when it left the policy and came
  * back. Pages of the old link that are unread or still mapped count on. Otherwise a
  * peer could exceed its limit with each new link.
+ *
+ * A spill may not fail, so what may be spilled is limited for all peers together, too.
  */
 #include <linux/export.h>
+#include <linux/init.h>
+#include <linux/minmax.h>
+#include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
@@ -91,22 +96,43 @@ void xway_peer_put(struct xway_peer *peer)
 		kfree(peer);
 }
 
-bool xway_peer_charge(struct xway_peer *peer, u32 pages)
+/* Pages charged for all peers together, and the most; an eighth of the memory */
+static atomic_t charged_total = ATOMIC_INIT(0);
+unsigned int xway_charged_max;
+
+/* Count pages, unless there would be more than @most. */
+static bool charge(atomic_t *charged, u32 pages, u32 most)
 {
-	u32 most = xway_arena_pages_max();
-	int old = atomic_read(&peer->charged);
+	int old = atomic_read(charged);
 
 	do {
 		/* The limit may have been lowered since: test it alone first. */
 		if (old > most || pages > most - old)
 			return false;
-	} while (!atomic_try_cmpxchg(&peer->charged, &old, old + pages));
+	} while (!atomic_try_cmpxchg(charged, &old, old + pages));
 	return true;
+}
+
+bool xway_peer_charge(struct xway_peer *peer, u32 pages)
+{
+	if (!charge(&peer->charged, pages, xway_link_pages_max()))
+		return false;
+	if (charge(&charged_total, pages, xway_charged_max))
+		return true;
+	atomic_sub(pages, &peer->charged);
+	return false;
 }
 EXPORT_SYMBOL_GPL(xway_peer_charge);
 
 void xway_peer_uncharge(struct xway_peer *peer, u32 pages)
 {
 	atomic_sub(pages, &peer->charged);
+	atomic_sub(pages, &charged_total);
 }
 EXPORT_SYMBOL_GPL(xway_peer_uncharge);
+
+/* Set what all peers together may have us keep. Context: initialization. */
+void __init xway_peer_init(void)
+{
+	xway_charged_max = min(totalram_pages() / 8, (unsigned long)INT_MAX);
+}

@@ -25,6 +25,8 @@ struct xway_peer {
 	atomic_t unrevoked;
 };
 
+extern unsigned int xway_charged_max;
+void xway_peer_init(void);
 struct xway_peer *xway_peer_get(const char *id);
 struct xway_peer *xway_peer_hold(struct xway_peer *peer);
 void xway_peer_put(struct xway_peer *peer);

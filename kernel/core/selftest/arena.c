@@ -141,7 +141,7 @@ static bool arena_parts(void)
 static bool arena_parts_held(void)
 {
 	struct xway_arena *a = &end(A)->arena;
-	u32 all = xway_arena_pages_max(), nr, first, n;
+	u32 all = xway_link_pages_max(), nr, first, n;
 
 	xway_pages_max = 4 * all;
 	EXPECT(!prepare(A) && !alloc(A, all - 3, &nr));
@@ -156,10 +156,27 @@ static bool arena_parts_held(void)
 	xway_fake.held = false;
 	xway_revoke_flush();
 	EXPECT(!xway_unrevoked() && !alloc(A, 100, &nr));
-	/* The last sixteenth of all is not for who has most. */
-	xway_pages_max = xway_arena_pages_total() + 200;
-	EXPECT(alloc(A, 1, &nr) == -ENOSPC && !prepare(P));
-	EXPECT(!alloc(P, 1, &nr));
+	return true;
+}
+
+/* One peer gets three quarters of all pages, also where these are few. */
+static bool arena_most(void)
+{
+	u32 nr, most, floor;
+	int err[4];
+
+	xway_pages_max = 200;
+	most = xway_link_pages_max();
+	err[0] = prepare(A) ?: alloc(A, 147, &nr);
+	err[1] = alloc(A, 1, &nr);
+	/* The rest is there for others. */
+	err[2] = prepare(P) ?: alloc(P, 40, &nr);
+	xway_pages_max = 20;
+	floor = xway_link_pages_max();
+	xway_pages_max = 2 * XWAY_ARENA_PAGES_MAX;
+	err[3] = alloc(A, 1, &nr);
+	EXPECT(most == 150 && floor == 16);
+	EXPECT(!err[0] && err[1] == -ENOSPC && !err[2] && !err[3]);
 	return true;
 }
 
@@ -199,5 +216,6 @@ const struct xway_test arena_tests[] = {
 	{ "arena_parts_held", arena_parts_held, MADE },
 	{ "arena_not_shared", arena_not_shared, MADE },
 	{ "arena_held", arena_held, MADE },
+	{ "arena_most", arena_most, MADE },
 	{}
 };

@@ -46,14 +46,16 @@ static bool nothing_left(const struct xway_tests *tests, u32 pages)
 static bool run(const struct xway_tests *tests, const struct xway_test *test)
 {
 	u32 pages = xway_arena_pages_total();
-	unsigned int max = xway_pages_max;
+	unsigned int max = xway_pages_max, charged_max = xway_charged_max;
 	bool ok;
 
-	/* xway_link_pages_max() is then the limit of one arena, whatever memory there is. */
-	xway_pages_max = xway_arena_pages_max();
+	/* xway_link_pages_max() is then peer_pages_max, whatever memory there is. */
+	xway_pages_max = 2 * XWAY_ARENA_PAGES_MAX;
+	xway_charged_max = INT_MAX;
 	ok = xway_fake_make() && (test->level < UP || xway_fake_up()) &&
 	     tests->run(test);
 	xway_pages_max = max;
+	xway_charged_max = charged_max;
 	xway_fake_down();
 	tests->end();
 	flush_workqueue(xway_core_wq);

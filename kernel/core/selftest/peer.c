@@ -5,7 +5,7 @@
 static bool peer_charge(void)
 {
 	struct xway_peer *peer = end(P)->pub.peer;
-	u32 most = xway_arena_pages_max();
+	u32 most = xway_link_pages_max();
 	struct link *other;
 	bool same, more;
 
@@ -37,7 +37,26 @@ static bool peer_charge(void)
 	return true;
 }
 
+/* Many peers together may have us keep no more than a part of the memory. */
+static bool peer_charge_all(void)
+{
+	struct xway_peer *a = end(A)->pub.peer, *p = end(P)->pub.peer;
+	bool first, more, rest, undone, freed;
+
+	xway_charged_max = 100;
+	first = xway_peer_charge(a, 60);
+	more = xway_peer_charge(p, 41);
+	undone = !atomic_read(&p->charged);
+	rest = xway_peer_charge(p, 40) && !xway_peer_charge(a, 1);
+	xway_peer_uncharge(a, 60);
+	freed = xway_peer_charge(p, 60);
+	xway_peer_uncharge(p, 100);
+	EXPECT(first && !more && undone && rest && freed);
+	return true;
+}
+
 const struct xway_test peer_tests[] = {
+	{ "peer_charge_all", peer_charge_all, MADE },
 	{ "peer_charge", peer_charge, MADE },
 	{}
 };

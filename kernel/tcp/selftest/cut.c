@@ -617,6 +617,27 @@ static bool older(void)
 	return true;
 }
 
+/* P closes with the rings full, and A is silent: only the half stays, of the arena. */
+static bool closed_silent(void)
+{
+	struct sock *sk = sock[P]->sk;
+	int i;
+
+	EXPECT(put(A, ~0U) == conn[A]->tx.size && put(P, ~0U) == conn[P]->tx.size);
+	lock_sock(sk);
+	xway_detach(conn[P], sk);
+	release_sock(sk);
+	for (i = 0; i < 3; i++) {
+		let_work();
+		rcu_barrier();
+	}
+	/* The reference is the test's own: neither connection nor module is kept. */
+	EXPECT(refcount_read(&conn[P]->ref) == 1 && !conn[P]->chan.ring_pages);
+	EXPECT(!conn[P]->rx.charged && !atomic_read(&end(P)->pub.peer->charged));
+	EXPECT(end(P)->pub.n_chans == 1 && end(P)->pub.state == XWAY_LINK_UP);
+	return true;
+}
+
 static bool with_channel(bool (*test)(void))
 {
 	bool ok = begin() && test();
@@ -659,6 +680,7 @@ CUT_TEST(closed_halfway)
 CUT_TEST(dead)
 CUT_TEST(gone)
 CUT_TEST(older)
+CUT_TEST(closed_silent)
 
 const struct xway_test cut_tests[] = {
 	{ "cut_empty", cut_empty, UP },
@@ -679,5 +701,6 @@ const struct xway_test cut_tests[] = {
 	{ "cut_dead", cut_dead, UP },
 	{ "cut_gone", cut_gone, UP },
 	{ "cut_older", cut_older, UP },
+	{ "cut_closed_silent", cut_closed_silent, UP },
 	{}
 };
