@@ -125,6 +125,7 @@ struct link *xway_link_create(const struct xway_transport *tp, void *tp_data,
 	link->session_lost = session_lost;
 	strscpy(link->pub.name, name, sizeof(link->pub.name));
 	mutex_init(&link->pub.lock);
+	INIT_LIST_HEAD(&link->ending);
 	xa_init(&link->import.maps);
 	xa_init_flags(&link->chans, XA_FLAGS_ALLOC);
 	INIT_WORK(&link->work, link_work);
@@ -279,6 +280,31 @@ void xway_link_drain(struct link *link)
 		smp_store_release(&link->pub.state, XWAY_LINK_CLOSING);
 	}
 	mutex_unlock(&link->pub.lock);
+}
+
+/**
+ * xway_links_drain() - begin to end several sessions
+ * @ending: the links, by their @ending; the list is empty afterwards
+ *
+ * The caller ends each with xway_link_down(). All of them have the same few seconds to
+ * drain, however many peers hang.
+ *
+ * Context: process; takes the links' locks one after another, may sleep.
+ */
+void xway_links_drain(struct list_head *ending)
+{
+	struct link *link, *next;
+
+	if (list_empty(ending))
+		return;
+	list_for_each_entry(link, ending, ending)
+		xway_link_drain(link);
+	synchronize_rcu();
+	list_for_each_entry_safe(link, next, ending, ending) {
+		if (READ_ONCE(link->pub.state) == XWAY_LINK_CLOSING)
+			xway_client_drain(link);
+		list_del_init(&link->ending);
+	}
 }
 
 /*

@@ -106,6 +106,7 @@ struct ctl {
  * @gone: the transport says that the peer has ended
  * @was_up: the session was up before it began to end
  * @told_up: a bit for each service whose client was told that the session is up
+ * @ending: in a list for xway_links_drain(), which is its caller's
  * @drain_by: when the clients must have ended their channels, in jiffies
  * @arena: the own arena
  * @dir: the directory pages of the own arena
@@ -137,6 +138,7 @@ struct link {
 	bool gone;
 	bool was_up;
 	u8 told_up;
+	struct list_head ending;
 	unsigned long drain_by;
 
 	struct xway_arena arena;
@@ -171,6 +173,7 @@ int xway_link_prepare(struct link *link);
 int xway_link_map(struct link *link, u32 ref, u64 nonce);
 bool xway_link_check_up(struct link *link);
 void xway_link_drain(struct link *link);
+void xway_links_drain(struct list_head *ending);
 void xway_link_down(struct link *link, bool dead);
 void xway_link_broken(struct link *link);
 const char *xway_link_state_name(const struct link *link);

@@ -259,6 +259,28 @@ static void member_remove(struct member *m, bool dead, bool store)
 	kfree(m);
 }
 
+/*
+ * Remove the members that xwayd does not list, or all. Their sessions end together: a
+ * peer that hangs is waited for, and the others, new peers and a suspend wait meanwhile.
+ */
+static void members_leave(bool all)
+{
+	struct member *m, *next;
+	LIST_HEAD(ending);
+
+	list_for_each_entry(m, &members, node) {
+		if (m->listed && !all)
+			continue;
+		/* No connection begins on the way. */
+		xway_addr_del_link(&m->link->pub);
+		list_add_tail(&m->link->ending, &ending);
+	}
+	xway_links_drain(&ending);
+	list_for_each_entry_safe(m, next, &members, node)
+		if (!m->listed || all)
+			member_remove(m, false, true);
+}
+
 static bool parse_address(const char *word, struct xway_addr *addr)
 {
 	memset(addr, 0, sizeof(*addr));
@@ -438,7 +460,7 @@ static int read_self(void)
 /* Make members agree with xwayd's list. Return: 0, or an errno: read it again. */
 static int read_members(void)
 {
-	struct member *m, *next;
+	struct member *m;
 	unsigned int i, n = 0, domid;
 	int err = 0;
 	char **dir, **values;
@@ -468,9 +490,7 @@ static int read_members(void)
 		if (m)
 			m->listed = true;
 	}
-	list_for_each_entry_safe(m, next, &members, node)
-		if (!m->listed)
-			member_remove(m, false, true);
+	members_leave(false);
 	for (i = 0; i < n; i++)
 		if (values[i] && !kstrtouint(dir[i], 10, &domid))
 			err = member_update(domid, values[i]) ?: err;
@@ -547,6 +567,7 @@ static void sync_fn(struct work_struct *work)
 	unsigned int noio = memalloc_noio_save();
 	unsigned long next = MAX_JIFFY_OFFSET;
 	struct member *m;
+	LIST_HEAD(ending);
 	unsigned int domid;
 
 	mutex_lock(&members_lock);
@@ -562,6 +583,11 @@ static void sync_fn(struct work_struct *work)
 			next = RETRY;
 		}
 	}
+	/* Those whose peer has said CLOSING end together, too. */
+	list_for_each_entry(m, &members, node)
+		if (READ_ONCE(m->end) == END_ORDERLY)
+			list_add_tail(&m->link->ending, &ending);
+	xway_links_drain(&ending);
 	list_for_each_entry(m, &members, node)
 		next = min(next, member_sync(m));
 	/* Does nothing if the work is queued already, to run sooner. */
@@ -602,16 +628,15 @@ static int xen_freeze(struct device *dev)
 {
 	unsigned int noio = memalloc_noio_save();
 	struct member *m;
+	LIST_HEAD(ending);
 
 	WRITE_ONCE(frozen, true);
 	cancel_delayed_work_sync(&sync_work);
 	mutex_lock(&members_lock);
 	/* All links at once: the toolstack does not wait long enough for each in turn. */
 	list_for_each_entry(m, &members, node)
-		xway_link_drain(m->link);
-	synchronize_rcu();
-	list_for_each_entry(m, &members, node)
-		xway_client_drain(m->link);
+		list_add_tail(&m->link->ending, &ending);
+	xway_links_drain(&ending);
 	list_for_each_entry(m, &members, node)
 		end_session(m, false, false);
 	mutex_unlock(&members_lock);
@@ -687,8 +712,6 @@ int __init xway_xenbus_init(void)
 /* End all links. Context: process, unload; may sleep for seconds. */
 void xway_xenbus_exit(void)
 {
-	struct member *m, *next;
-
 	if (!xen_domain())
 		return;
 	unregister_xenstore_notifier(&store_nb);
@@ -697,8 +720,7 @@ void xway_xenbus_exit(void)
 	WRITE_ONCE(stopping, true);
 	cancel_delayed_work_sync(&sync_work);
 	mutex_lock(&members_lock);
-	list_for_each_entry_safe(m, next, &members, node)
-		member_remove(m, false, true);
+	members_leave(true);
 	mutex_unlock(&members_lock);
 	platform_device_unregister(device);
 	platform_driver_unregister(&driver);

@@ -38,6 +38,7 @@ static bool event(struct xway_chan *chan)
 
 static void drain(struct xway_link *link)
 {
+	fake_client.drained++;
 }
 
 static void end_channel(struct xway_link *link)

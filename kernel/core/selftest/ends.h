@@ -32,6 +32,7 @@ enum {
  * @added: calls of @add_link
  * @deleted: calls of @del_link
  * @up: calls of @up
+ * @drained: calls of @drain
  * @told: calls of @ctl
  * @msg: the message of the last one
  * @of: the channel of the last one
@@ -47,6 +48,7 @@ struct fake_client {
 	int added;
 	int deleted;
 	int up;
+	int drained;
 	int told;
 	struct xway_ctl msg;
 	struct xway_chan *of;

@@ -43,7 +43,41 @@ static bool link_past_life(void)
 	return true;
 }
 
+/* Peers that hang are waited for together, not one after another. */
+static bool links_end_together(void)
+{
+	unsigned long start = jiffies;
+	LIST_HEAD(ending);
+	int i;
+
+	for (i = 0; i < 2; i++)
+		list_add_tail(&end(i)->ending, &ending);
+	fake_client.drained = 0;
+	xway_links_drain(&ending);
+	EXPECT(list_empty(&ending) && list_empty(&end(P)->ending));
+	/* All have left before anyone is waited for. */
+	EXPECT(fake_client.drained == 2);
+	for (i = 0; i < 2; i++) {
+		EXPECT(end(i)->pub.state == XWAY_LINK_CLOSING);
+		EXPECT(time_before_eq(end(i)->drain_by, start + 6 * HZ));
+		/* Do not wait that long. */
+		end(i)->drain_by = jiffies + HZ / 4;
+	}
+	start = jiffies;
+	for (i = 0; i < 2; i++) {
+		xway_link_down(end(i), false);
+		EXPECT(end(i)->pub.state == XWAY_LINK_DEAD);
+	}
+	EXPECT(time_before(jiffies, start + 3 * HZ));
+	/* What is down has nothing to drain. */
+	list_add_tail(&end(P)->ending, &ending);
+	xway_links_drain(&ending);
+	EXPECT(end(P)->pub.state == XWAY_LINK_DEAD);
+	return true;
+}
+
 const struct xway_test link_tests[] = {
+	{ "links_end_together", links_end_together, CHANNEL },
 	{ "link_ends_waiting", link_ends_waiting, MADE },
 	{ "link_past_life", link_past_life, MADE },
 	{}
