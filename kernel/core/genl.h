@@ -10,10 +10,16 @@
 
 #include "uapi/linux/xway.h"
 
-/* Return: 0; -EPERM, explained in the extended ACK, without CAP_NET_ADMIN. */
-static inline int xway_genl_need_admin(struct genl_info *info)
+/*
+ * What changes something does so for the whole machine. So it needs CAP_NET_ADMIN in the
+ * initial user namespace, of whoever has sent @skb and of whoever has made its socket: a
+ * privileged program may be given an unprivileged one's socket to write to.
+ *
+ * Return: 0; -EPERM, explained in the extended ACK, without CAP_NET_ADMIN.
+ */
+static inline int xway_genl_need_admin(struct sk_buff *skb, struct genl_info *info)
 {
-	if (capable(CAP_NET_ADMIN))
+	if (netlink_capable(skb, CAP_NET_ADMIN))
 		return 0;
 	NL_SET_ERR_MSG(info->extack, "needs CAP_NET_ADMIN");
 	return -EPERM;

@@ -135,11 +135,11 @@ static int peer_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 }
 
 /* The address or prefix of a request. Return: 0 or a negative errno. */
-static int addr_of(struct genl_info *info, struct xway_addr *addr)
+static int addr_of(struct sk_buff *skb, struct genl_info *info, struct xway_addr *addr)
 {
 	struct nlattr *a = info->attrs[XWAY_A_ADDR];
 	struct nlattr *p = info->attrs[XWAY_A_PREFIX];
-	int i, bits, err = xway_genl_need_admin(info);
+	int i, bits, err = xway_genl_need_admin(skb, info);
 
 	if (err)
 		return err;
@@ -177,7 +177,7 @@ static int addr_of(struct genl_info *info, struct xway_addr *addr)
 static int local_add_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	struct xway_addr addr;
-	int err = addr_of(info, &addr);
+	int err = addr_of(skb, info, &addr);
 
 	if (!err)
 		err = xway_local_add(&addr);
@@ -190,7 +190,7 @@ static int local_add_doit(struct sk_buff *skb, struct genl_info *info)
 static int local_del_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	struct xway_addr addr;
-	int err = addr_of(info, &addr);
+	int err = addr_of(skb, info, &addr);
 
 	if (!err)
 		err = xway_local_del(&addr);

@@ -36,7 +36,7 @@ static int get_doit(struct sk_buff *in, struct genl_info *info)
 
 static int set_doit(struct sk_buff *skb, struct genl_info *info)
 {
-	int err = xway_genl_need_admin(info);
+	int err = xway_genl_need_admin(skb, info);
 
 	if (err)
 		return err;
@@ -171,22 +171,33 @@ full:
 	return -EMSGSIZE;
 }
 
-static void socket_of(struct xway_conn *conn, u64 *inode, u32 *netns)
+/*
+ * The socket of a connection, as far as it can be shown.
+ * @net: the only network namespace whose connections may be shown, as inet_diag does
+ *	it; NULL for all
+ * Return: false if the connection must not be shown.
+ */
+static bool socket_of(struct xway_conn *conn, const struct net *net, u64 *inode, u32 *netns)
 {
 	struct sock *sk;
+	bool ret;
 
 	*inode = 0;
 	*netns = 0;
 	spin_lock_bh(&conn->lock);
 	sk = conn->sk;
-	if (sk) {
+	/* Without its socket nobody knows whose it was. */
+	ret = !net || (sk && net_eq(sock_net(sk), net));
+	if (sk && ret) {
 		*inode = sock_i_ino(sk);
 		*netns = sock_net(sk)->ns.inum;
 	}
 	spin_unlock_bh(&conn->lock);
+	return ret;
 }
 
-static int put_conn(struct sk_buff *skb, struct xway_conn *conn)
+/* Return: 0; -EMSGSIZE; -ENOENT if the connection must not be shown, see socket_of(). */
+static int put_conn(struct sk_buff *skb, struct xway_conn *conn, const struct net *net)
 {
 	const struct xway_tuple *t = &conn->tuple;
 	const __be32 *near = conn->active ? t->saddr : t->daddr;
@@ -198,7 +209,8 @@ static int put_conn(struct sk_buff *skb, struct xway_conn *conn)
 	u32 netns;
 	u64 inode;
 
-	socket_of(conn, &inode, &netns);
+	if (!socket_of(conn, net, &inode, &netns))
+		return -ENOENT;
 	rx = READ_ONCE(conn->rx.spilled) && !xway_rx_done(conn) ? "spill" :
 	     READ_ONCE(conn->rx.gen) & 1 ? "ring" : "tcp";
 	if (why == XWAY_R_NONE && !xway_link_is_up(link))
@@ -229,6 +241,9 @@ static int put_conn(struct sk_buff *skb, struct xway_conn *conn)
 
 static int conn_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 {
+	/* Who may change the modules, and enter any namespace, sees all. */
+	const struct net *net = netlink_capable(cb->skb, CAP_NET_ADMIN) ?
+				NULL : sock_net(skb->sk);
 	struct xway_conn *conn;
 	long at = 0;
 
@@ -251,14 +266,15 @@ static int conn_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 		 * hold one.
 		 */
 		if (refcount_inc_not_zero(&conn->ref)) {
-			int err = put_conn(skb, conn);
+			int err = put_conn(skb, conn, net);
 
 			xway_conn_put(conn);
-			if (err) {
+			if (err)
 				genlmsg_cancel(skb, hdr);
+			if (err == -EMSGSIZE)
 				break;
-			}
-			genlmsg_end(skb, hdr);
+			if (!err)
+				genlmsg_end(skb, hdr);
 		} else {
 			genlmsg_cancel(skb, hdr);
 		}
