@@ -364,6 +364,7 @@ int xway_rx_ring(struct xway_conn *conn, struct msghdr *msg, size_t len,
 		 int flags, u32 peek_off);
 u32 xway_rx_peek_next(struct xway_conn *conn, struct msghdr *msg, size_t len,
 		      int flags);
+u32 xway_rx_inq(struct xway_conn *conn, const struct sock *sk, u32 tcp);
 bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp);
 bool xway_rx_empty(const struct xway_conn *conn);
 bool xway_rx_low(struct xway_conn *conn, const struct sock *sk);

@@ -122,8 +122,8 @@ u32 xway_rx_unread(struct xway_conn *conn, const struct sock *sk)
 
 	/* Bytes move from the ring to TCP under this lock. */
 	mutex_lock(&conn->rx.lock);
-	n = READ_ONCE(tp->rcv_nxt) - READ_ONCE(tp->copied_seq) +
-	    xway_rx_avail(conn);
+	n = xway_rx_inq(conn, sk,
+			READ_ONCE(tp->rcv_nxt) - READ_ONCE(tp->copied_seq));
 	mutex_unlock(&conn->rx.lock);
 	return n;
 }

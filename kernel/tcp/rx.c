@@ -237,6 +237,19 @@ int xway_rx_ring(struct xway_conn *conn, struct msghdr *msg, size_t len,
 	return done;
 }
 
+/* Bytes of the ring stretch after the TCP stretch that is read, as far as they are there */
+static u32 rx_avail_next(struct xway_conn *conn)
+{
+	struct xway_rx *rx = &conn->rx;
+	u32 avail = xway_rx_avail(conn);
+
+	if (rx->seen == rx->gen)
+		return 0;
+	if (rx->seen - rx->gen == 2)
+		avail = min(avail, rx->mark[rx->gen & 1].idx - rx->cons);
+	return avail;
+}
+
 /**
  * xway_rx_peek_next() - peek into the ring stretch after the TCP stretch
  * @conn: connection that reads a TCP stretch, its rx.lock held
@@ -251,14 +264,10 @@ u32 xway_rx_peek_next(struct xway_conn *conn, struct msghdr *msg, size_t len,
 		      int flags)
 {
 	struct xway_rx *rx = &conn->rx;
-	u32 avail = xway_rx_avail(conn), done = 0;
+	u32 done = 0;
 
 	lockdep_assert_held(&rx->lock);
-	if (rx->seen == rx->gen)
-		return 0;
-	if (rx->seen - rx->gen == 2)
-		avail = min(avail, rx->mark[rx->gen & 1].idx - rx->cons);
-	len = min_t(size_t, len, avail);
+	len = min_t(size_t, len, rx_avail_next(conn));
 	while (done < len) {
 		u32 n = len - done;
 		u32 got = rx_copy(rx, msg, rx->cons + done, &n, flags);
@@ -268,6 +277,37 @@ u32 xway_rx_peek_next(struct xway_conn *conn, struct msghdr *msg, size_t len,
 			break;
 	}
 	return done;
+}
+
+/**
+ * xway_rx_inq() - unread bytes, of TCP and of the ring
+ * @conn: connection, its rx.lock held
+ * @sk: its socket
+ * @tcp: unread bytes of TCP, looked at before
+ *
+ * These are the bytes that one call can read. The ring's may be here before TCP's that
+ * come first: then they do not count yet, as TCP does not count what has come out of
+ * order. What TCP has was sent before any switch that is not seen here.
+ *
+ * Context: process.
+ * Return: bytes.
+ */
+u32 xway_rx_inq(struct xway_conn *conn, const struct sock *sk, u32 tcp)
+{
+	struct xway_rx *rx = &conn->rx;
+	u32 first;
+
+	lockdep_assert_held(&rx->lock);
+	/* TCP's bytes before the marks: pairs with the release in tx_mark() at the peer. */
+	smp_rmb();
+	xway_rx_update(conn);
+	if (rx->gen & 1)
+		return xway_rx_avail(conn) + tcp;
+	if (rx->seen == rx->gen)
+		return tcp;
+	/* TCP may have less than its stretch, or stop in it at an urgent byte. */
+	first = rx->mark[(rx->gen + 1) & 1].seq - READ_ONCE(tcp_sk(sk)->copied_seq);
+	return before(tcp, first) ? tcp : tcp + rx_avail_next(conn);
 }
 
 /**

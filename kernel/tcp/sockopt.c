@@ -308,7 +308,7 @@ static u32 sock_inq(struct xway_conn *conn, struct sock *sk)
 
 	lockdep_assert_held(&conn->rx.lock);
 	slow = lock_sock_fast(sk);
-	n = ring_inq(conn) + tcp_inq(sk);
+	n = xway_rx_inq(conn, sk, tcp_inq(sk));
 	unlock_sock_fast(sk, slow);
 	return n;
 }

@@ -107,6 +107,54 @@ static bool rx_walks(void)
 	return true;
 }
 
+static u32 unread(void)
+{
+	return xway_rx_inq(conn[P], (struct sock *)tp[P], tp[P]->rcv_nxt - tp[P]->copied_seq);
+}
+
+/* Only what one call can read is unread, wherever the stream is. */
+static bool rx_inq(u32 at, u32 gen, u32 seq)
+{
+	u32 till;
+
+	start_at(at, gen);
+	tp[P]->copied_seq = seq - 100;
+	tp[P]->rcv_nxt = seq - 100;
+	EXPECT(!unread());
+	tp[P]->rcv_nxt = seq - 40;
+	EXPECT(unread() == 60);
+	/* TCP's last bytes come after the ring's first ones. */
+	sent(gen + 1, seq, at);
+	till = put(at, 3000);
+	EXPECT(unread() == 60);
+	tp[P]->rcv_nxt = seq - 1;
+	EXPECT(unread() == 99);
+	tp[P]->rcv_nxt = seq;
+	EXPECT(unread() == 3100);
+	/* Back to TCP */
+	sent(gen + 2, seq, till);
+	EXPECT(unread() == 3100);
+	tp[P]->rcv_nxt = seq - 1;
+	EXPECT(unread() == 99);
+	tp[P]->rcv_nxt = seq + 10;
+	EXPECT(unread() == 3110);
+	tp[P]->copied_seq = seq;
+	EXPECT(unread() == 3010 && advance());
+	EXPECT(unread() == 3010 && get(at, 1000) == 1000);
+	EXPECT(unread() == 2010 && get(at + 1000, 2000) == 2000);
+	EXPECT(unread() == 10 && advance() && unread() == 10);
+	EXPECT(!violated(P));
+	return true;
+}
+
+static bool rx_inqs(void)
+{
+	EXPECT(rx_inq(0, 0, 5000));
+	EXPECT(rx_inq(0xfffff800, 0xfffffffe, 50));
+	EXPECT(rx_inq(0x7ffffc00, 0x7ffffffe, 0x80000032));
+	return true;
+}
+
 /* FIN takes a sequence number: the reader may be past the mark by one. */
 static bool rx_after_fin(void)
 {
@@ -241,6 +289,7 @@ static bool rx_events(void)
 const struct xway_test rx_tests[] = {
 	{ "rx_events", rx_events, CHANNEL },
 	{ "rx_walks", rx_walks, READING },
+	{ "rx_inqs", rx_inqs, READING },
 	{ "rx_after_fin", rx_after_fin, READING },
 	{ "rx_two_marks", rx_two_marks, READING },
 	{ "rx_prod_lies", rx_prod_lies, READING },
