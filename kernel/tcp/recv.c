@@ -170,6 +170,73 @@ static int rx_peek_tcp(struct xway_conn *conn, struct sock *sk,
 }
 
 /*
+ * Peek at what TCP's queue has from sequence number @seq up to @end. The socket is
+ * locked, and page faults are off.
+ */
+static int rx_peek_queue(struct sock *sk, struct msghdr *msg, size_t len,
+			 int flags, u32 seq, u32 end)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct sk_buff *skb;
+	u32 done = 0;
+
+	/* A call that has bytes ends before the urgent byte. */
+	if (unlikely(tp->urg_data) && !before(tp->urg_seq, seq) && before(tp->urg_seq, end))
+		end = tp->urg_seq;
+	len = min_t(size_t, len, end - seq);
+	skb_queue_walk(&sk->sk_receive_queue, skb) {
+		u32 at = seq + done - TCP_SKB_CB(skb)->seq, n;
+
+		if (done == len || (s32)at < 0)
+			break;
+		if (at >= skb->len)
+			continue;
+		n = min_t(u32, skb->len - at, len - done);
+		if (!(flags & MSG_TRUNC) && skb_copy_datagram_msg(skb, at, msg, n))
+			break;
+		done += n;
+	}
+	return done;
+}
+
+/*
+ * Peek on, past a whole ring stretch that follows a TCP stretch, into the TCP stretch
+ * after it. TCP's own peek begins with what is before the ring stretch. @end: sequence
+ * number up to which it may be read.
+ */
+static int rx_peek_behind(struct xway_conn *conn, struct sock *sk,
+			  struct msghdr *msg, size_t len, int flags, u32 end)
+{
+	u32 seq = conn->rx.mark[(conn->rx.gen + 1) & 1].seq;
+	int ret;
+
+	if (!after(end, seq))
+		return 0;
+	lock_sock(sk);
+	pagefault_disable();
+	ret = rx_peek_queue(sk, msg, len, flags, seq, end);
+	pagefault_enable();
+	release_sock(sk);
+	return ret;
+}
+
+/*
+ * A peek has got all of the TCP stretch. Peek on into what follows. Out of line, because
+ * usual reads pay for what is inline. @end: as for rx_peek_behind()
+ */
+static noinline int rx_peek_on(struct xway_conn *conn, struct sock *sk,
+			       struct msghdr *msg, size_t len, int flags, u32 end)
+{
+	const struct xway_rx *rx = &conn->rx;
+	u32 ret = xway_rx_peek_next(conn, msg, len, flags);
+
+	if (rx->seen - rx->gen == 2 && ret < len &&
+	    ret == rx->mark[rx->gen & 1].idx - rx->cons)
+		ret += rx_peek_behind(conn, sk, msg, len - ret, flags, end);
+	return ret;
+}
+
+/*
  * Read once from where the stream is. The call has @copied bytes already.
  * rx.lock is held, so that deciding and reading are one step.
  *
@@ -185,7 +252,7 @@ static int rx_once(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 	 * would skip the offset once more.
 	 */
 	bool on = (flags & MSG_PEEK) && READ_ONCE(sk->sk_peek_off) < 0;
-	u32 have, peek = 0, turns = 0;
+	u32 have, end, peek = 0, turns = 0;
 	int ret;
 
 	if ((flags & MSG_PEEK) && sk_peek_offset(sk, flags) > 0)
@@ -241,6 +308,7 @@ again:
 		}
 		return ret;
 	}
+	end = have;
 	if (rx->seen != rx->gen)
 		have = rx->mark[(rx->gen + 1) & 1].seq;
 	have -= READ_ONCE(tp->copied_seq);
@@ -251,7 +319,7 @@ again:
 		if (ret > 0 && !(flags & MSG_PEEK))
 			rx->tcp_bytes += ret;
 		else if (ret > 0 && ret == have && on)
-			ret += xway_rx_peek_next(conn, msg, len - ret, flags);
+			ret += rx_peek_on(conn, sk, msg, len - ret, flags, end);
 		return ret;
 	}
 	ret = rx_end(conn, sk);
@@ -424,6 +492,18 @@ static void rx_finish(struct xway_conn *conn, struct sock *sk)
 }
 
 /*
+ * Have the user's memory there for all that a peek may find. No more: a program may
+ * peek with a buffer that it does not expect to fill.
+ */
+static noinline void rx_peek_fault_in(struct xway_conn *conn, const struct sock *sk,
+				      struct msghdr *msg, size_t len)
+{
+	if (len > FAULT_IN)
+		len = clamp_t(size_t, xway_rx_unread(conn, sk), FAULT_IN, len);
+	fault_in_iov_iter_writeable(&msg->msg_iter, len);
+}
+
+/*
  * @held: the connection, with the caller's reference. It is exchanged for the
  *	fresh one if the connection parks during the call.
  */
@@ -440,12 +520,9 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 	u32 prod = READ_ONCE(conn->rx.prod);
 	bool looked = false, last = false;
 
-	/* If a peek of TCP's fails in the middle, nobody knows how much it
-	 * copied.
-	 */
+	/* A peek that finds memory missing in its middle does not try again. */
 	if ((flags & (MSG_PEEK | MSG_TRUNC)) == MSG_PEEK)
-		fault_in_iov_iter_writeable(&msg->msg_iter,
-					    min_t(size_t, len, FAULT_IN));
+		rx_peek_fault_in(conn, sk, msg, len);
 
 	for (;;) {
 		mutex_lock(&conn->rx.lock);
@@ -458,25 +535,29 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 				last = false;
 				continue;
 			}
-			if (copied >= target)
-				break;
 			if (!copied && timeo && xway_restart())
 				return -ERESTARTSYS;
-			/* MSG_WAITALL waits on in TCP, and keeps the module
-			 * meanwhile. Without it the call must not wait: TCP
-			 * would wait for all of SO_RCVLOWAT once more.
+			if (copied && rx_at_urgent(sk))
+				break;
+			/* TCP has what follows. MSG_WAITALL waits on there, and
+			 * keeps the module meanwhile. Without it the call must
+			 * not wait: TCP would wait for all of SO_RCVLOWAT once
+			 * more.
 			 */
-			if (copied && !(flags & MSG_WAITALL))
+			if (copied && (copied >= target || !(flags & MSG_WAITALL)))
 				flags |= MSG_DONTWAIT;
 			ret = xway_base_recvmsg(conn->base_prot, sk, msg,
 						len - copied, flags);
-			if (copied) {
-				xway_keep_error(sk, ret);
-				ret = copied + max(ret, 0);
+			if (!copied) {
+				if (ret > 0)
+					rx_stamp(sk, msg, room);
+				return ret;
 			}
-			if (ret > 0)
-				rx_stamp(sk, msg, room);
-			return ret;
+			xway_keep_error(sk, ret);
+			if (ret < 0)
+				break;	/* TCP has not told what is unread */
+			rx_stamp(sk, msg, room);
+			return copied + ret;
 		}
 		ret = rx_once(conn, sk, msg, min(most, len - copied), copied,
 			      flags);
@@ -506,7 +587,7 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 				continue;
 			/* MSG_WAITALL: once there is more, peek again from the
 			 * first byte. If that shows no more, the rest is past
-			 * the next switch.
+			 * an urgent byte.
 			 */
 			if (copied >= target || copied == peeked || last ||
 			    READ_ONCE(sk->sk_peek_off) >= 0)

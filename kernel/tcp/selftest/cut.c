@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests of cuts: the reader, P, ends a stretch on the ring alone. The writer, A, is
- * paused: its helper runs only when wake() lets it. The sockets are real ones, by the
- * loopback device, so that TCP carries what a cut has left.
+ * Tests of switches and cuts with real sockets, by the loopback device, so that TCP
+ * carries what comes before and after the ring. In a cut the reader, P, ends a stretch
+ * on the ring alone. The writer, A, is paused: its helper runs only when wake() lets it.
  */
 #include <linux/delay.h>
 #include <linux/in.h>
@@ -11,6 +11,7 @@
 #include <linux/random.h>
 
 #include "tcp/attach.h"
+#include "tcp/calls.h"
 #include "ends.h"
 
 /* The longest time for bytes that are on their way, in jiffies */
@@ -55,8 +56,8 @@ static bool connect_pair(void)
 	return true;
 }
 
-/* A channel, with both directions on its rings. The test has a reference on each connection. */
-static bool begin(void)
+/* A channel; both directions are on TCP. The test has a reference on each connection. */
+static bool begin_on_tcp(void)
 {
 	int i;
 
@@ -77,16 +78,30 @@ static bool begin(void)
 		release_sock(sk);
 		EXPECT(conn[i]);
 	}
-	EXPECT(open_channel());
-	for (i = 0; i < 2; i++) {
-		bool ok;
+	return open_channel();
+}
 
-		lock_sock(sock[i]->sk);
-		ok = xway_tx_to_ring(conn[i], sock[i]->sk);
-		release_sock(sock[i]->sk);
-		EXPECT(ok);
-	}
-	return true;
+static bool to_ring(int which)
+{
+	bool ok;
+
+	lock_sock(sock[which]->sk);
+	ok = xway_tx_to_ring(conn[which], sock[which]->sk);
+	release_sock(sock[which]->sk);
+	return ok;
+}
+
+static void to_tcp(int which)
+{
+	lock_sock(sock[which]->sk);
+	xway_tx_to_tcp(conn[which], sock[which]->sk);
+	release_sock(sock[which]->sk);
+}
+
+/* As begin_on_tcp(), but both directions are on their rings. */
+static bool begin(void)
+{
+	return begin_on_tcp() && to_ring(A) && to_ring(P);
 }
 
 static void let_work(void)
@@ -638,6 +653,119 @@ static bool closed_silent(void)
 	return true;
 }
 
+/* Calls of P's socket find its connection from now on, or find none. */
+static void attached(bool on)
+{
+	struct inet_connection_sock *icsk = inet_csk(sock[P]->sk);
+
+	icsk->icsk_ulp_data = (void __force __rcu *)(on ? conn[P] : NULL);
+	icsk->icsk_ulp_ops = on ? &xway_ulp : NULL;
+}
+
+/* Read without waiting by the call of an attached socket; -1 if a byte is wrong. */
+static int call(size_t len, int flags)
+{
+	struct kvec vec = { buf, sizeof(buf) };
+	struct msghdr msg = {};
+	int n, i;
+
+	memset(buf, 0, sizeof(buf));
+	iov_iter_kvec(&msg.msg_iter, READ, &vec, 1, len);
+	n = xway_recvmsg(sock[P]->sk, &msg, len, flags | MSG_DONTWAIT);
+	for (i = 0; i < n && !(flags & MSG_TRUNC); i++)
+		if (buf[i] != byte_at(A, got[P] + i))
+			return -1;
+	if (n > 0 && !(flags & MSG_PEEK))
+		got[P] += n;
+	return n;
+}
+
+/* TCP may need a moment. */
+static bool arrived(u32 n)
+{
+	unsigned long till = jiffies + ARRIVE;
+
+	while (xway_peek_len(sock[P]) < n && time_before(jiffies, till))
+		usleep_range(500, 1000);
+	return xway_peek_len(sock[P]) == n;
+}
+
+/* All that is unread, in one call, whatever way it is asked for */
+static bool in_one_call(void)
+{
+	u32 n = sent[A] - got[P];
+
+	EXPECT(arrived(n) && xway_rx_unread(conn[P], sock[P]->sk) == n);
+	EXPECT(call(sizeof(buf), MSG_PEEK) == n);
+	EXPECT(call(n - 1, MSG_PEEK) == n - 1);
+	EXPECT(call(sizeof(buf), MSG_PEEK | MSG_TRUNC) == n);
+	EXPECT(call(n / 2, MSG_PEEK) == n / 2);
+	EXPECT(call(sizeof(buf), 0) == n);
+	EXPECT(call(1, 0) == -EAGAIN && !xway_peek_len(sock[P]));
+	return true;
+}
+
+static bool switch_reads(void)
+{
+	/* TCP, ring */
+	EXPECT(send(A, 1000) && to_ring(A) && put(A, 4000) == 4000);
+	EXPECT(in_one_call());
+	/* Ring, TCP */
+	EXPECT(put(A, 3000) == 3000);
+	to_tcp(A);
+	EXPECT(send(A, 700) && in_one_call());
+	/* TCP, ring, TCP */
+	EXPECT(send(A, 1000) && to_ring(A) && put(A, 5000) == 5000);
+	to_tcp(A);
+	EXPECT(send(A, 700) && in_one_call());
+	/* Nothing is between two switches. */
+	EXPECT(send(A, 1000) && to_ring(A));
+	to_tcp(A);
+	EXPECT(send(A, 700) && in_one_call());
+	EXPECT(!violated(P));
+	return true;
+}
+
+/* TCP, ring, TCP, when one of the calls finds the urgent byte in the last stretch */
+static bool switch_urgent(void)
+{
+	struct msghdr msg = { .msg_flags = MSG_OOB };
+	struct kvec vec = { buf, 1 };
+	int turns = 0;
+
+	EXPECT(send(A, 1000) && to_ring(A) && put(A, 5000) == 5000);
+	to_tcp(A);
+	EXPECT(send(A, 700));
+	fill(A, 1);
+	EXPECT(kernel_sendmsg(sock[A], &msg, &vec, 1, 1) == 1);
+	EXPECT(arrived(6700));
+	/* The urgent byte itself may still be on its way. */
+	while (!tcp_sk(sock[P]->sk)->urg_data && turns++ < 1000)
+		usleep_range(500, 1000);
+	EXPECT(call(sizeof(buf), MSG_PEEK) == 6700);
+	EXPECT(call(sizeof(buf), 0) == 6700);
+	return true;
+}
+
+static bool with_calls(bool (*test)(void))
+{
+	bool ok = begin_on_tcp();
+
+	if (ok) {
+		tcp_sock_set_nodelay(sock[A]->sk);
+		attached(true);
+		ok = test();
+		attached(false);
+	}
+	finish();
+	return ok;
+}
+
+static bool switch_one_call(void)
+{
+	return with_calls(switch_reads) && with_calls(switch_urgent);
+}
+
 static bool with_channel(bool (*test)(void))
 {
 	bool ok = begin() && test();
@@ -683,6 +811,7 @@ CUT_TEST(older)
 CUT_TEST(closed_silent)
 
 const struct xway_test cut_tests[] = {
+	{ "switch_one_call", switch_one_call, UP },
 	{ "cut_empty", cut_empty, UP },
 	{ "cut_full", cut_full, UP },
 	{ "cut_late", cut_late, UP },
