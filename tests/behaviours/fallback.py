@@ -1,4 +1,4 @@
-"""Connections that fall back while somebody waits: each kind of waiting goes on."""
+"""Connections that change between TCP and ring while somebody waits or bytes are unread."""
 
 import ctypes
 import os
@@ -30,6 +30,7 @@ from tools import (
     keep,
     listen,
     names,
+    now,
     off_ring,
     outcome,
     pair,
@@ -37,8 +38,11 @@ from tools import (
     pattern,
     place,
     polled,
+    queued,
     say,
     silent,
+    states,
+    unheard,
 )
 
 
@@ -343,6 +347,133 @@ def filter_set_before_there_is_a_connection() -> None:
     back_and_forth(a, b)
     a.sendall(b"passes")
     say(exactly(b, 6))
+
+
+def both_open(passive: socket.socket, counted: int) -> None:
+    """Have a fresh connection be worth a ring, by calls that leave its `counted` bytes, and wait for it."""
+    end = time.monotonic() + SOON
+    while True:
+        for _ in range(8):
+            assert len(passive.recv(counted, socket.MSG_PEEK)) == counted
+        if now.way != "ring" or states(passive) == ["open"] * 2:
+            return
+        assert time.monotonic() < end, "the connection does not get a ring"
+        time.sleep(0.01)
+
+
+def over_a_switch() -> tuple[socket.socket, socket.socket]:
+    """Return a connection with 8000 unread bytes at its passive end: 3000 by TCP, and then by ring."""
+    listener = listen()
+    a = connect(listener)
+    b = keep(listener.accept()[0])
+    a.sendall(pattern(8000)[:3000])
+    arrived(b, 3000)
+    both_open(b, 3000)
+    a.sendall(pattern(8000)[3000:])
+    arrived(b, 8000)
+    return a, b
+
+
+def one_call_each(b: socket.socket, count: int) -> None:
+    """Tell how much each kind of call finds that takes nothing, and then one that takes all."""
+    buffers = [bytearray(100), bytearray(count)]
+    skip = socket.MSG_TRUNC | socket.MSG_PEEK | socket.MSG_DONTWAIT
+    say(queued(b), len(b.recv(count, socket.MSG_PEEK)), len(b.recv(count + 100, socket.MSG_PEEK)))
+    say(b.recv_into(buffers[1], 0, skip), len(b.recv(count - 1, socket.MSG_PEEK | socket.MSG_WAITALL)))
+    say(b.recvmsg_into(buffers, 0, socket.MSG_PEEK)[0], len(b.recvmsg(count, 0, socket.MSG_PEEK)[0]))
+    say(buffers[0] + buffers[1][: count - 100] == pattern(8000)[:count])
+
+
+@behaviour
+def one_call_reads_over_a_switch() -> None:
+    """What FIONREAD counts comes by one call that does not wait, whichever it is."""
+
+    def readv(b: socket.socket) -> int:
+        return os.readv(b.fileno(), [bytearray(10), bytearray(20000)])
+
+    takes: list[Callable[[socket.socket], Any]] = [
+        lambda b: b.recv(8000, socket.MSG_DONTWAIT) == pattern(8000),
+        lambda b: os.read(b.fileno(), 20000) == pattern(8000),
+        readv,
+        lambda b: b.recv_into(bytearray(9000), 0, socket.MSG_TRUNC | socket.MSG_DONTWAIT),
+        lambda b: (len(b.recv(4000)), len(b.recv(4000))),
+    ]
+    for take in takes:
+        _, b = over_a_switch()
+        one_call_each(b, 8000)
+        say(take(b), queued(b), outcome(b.recv, 1, socket.MSG_DONTWAIT))
+
+
+@behaviour
+def one_call_reads_and_it_goes_back() -> None:
+    """By TCP, by ring, and by TCP again."""
+    for active in (True, False):
+        a, b = over_a_switch()
+        go_back(a if active else b, b)
+        a.sendall(b"by TCP")
+        arrived(b, 8006)
+        one_call_each(b, 8000)
+        say(b.recv(8006, socket.MSG_DONTWAIT) == pattern(8000) + b"by TCP", queued(b))
+
+
+@behaviour
+def a_gap_before_what_is_there() -> None:
+    """Bytes behind others that were lost are not unread yet, as FIONREAD, poll() and each call say."""
+    listener = listen()
+    a = connect(listener)
+    b = keep(listener.accept()[0])
+    a.sendall(b"there" * 20)
+    arrived(b, 100)
+    with unheard(a):
+        a.sendall(b"lost" * 10)
+        both_open(b, 100)
+        a.sendall(b"behind")
+        time.sleep(NEVER)
+        count = queued(b)
+        say(count, len(b.recv(1000, socket.MSG_PEEK)), len(b.recv(count, socket.MSG_DONTWAIT)), queued(b))
+        say(silent(b), outcome(b.recv, 1, socket.MSG_DONTWAIT))
+    arrived(b, 46)
+    say(b.recv(46, socket.MSG_DONTWAIT) == b"lost" * 10 + b"behind")
+
+
+@behaviour
+def a_reader_believes_fionread() -> None:
+    """From the first byte on, half of the messages there before accept(): poll(), FIONREAD, one recv()."""
+    sizes = [1, 1, 30, 1500, 5000, 17000, 40000]
+    data = pattern(250_000)
+
+    def send(sock: socket.socket, turn: int) -> None:
+        at = 0
+        while at < len(data):
+            turn += 1
+            at += sock.send(data[at : at + sizes[turn * 5 % 7]])
+            if turn % 4 == 0:
+                time.sleep(0.002)
+        sock.shutdown(socket.SHUT_WR)
+
+    def reads(sock: socket.socket) -> object:
+        at = 0
+        while True:
+            polled(sock, "IN")
+            count = queued(sock)
+            part = sock.recv(count or 1, socket.MSG_DONTWAIT)
+            if len(part) != count or part != data[at : at + count]:
+                return f"FIONREAD {count}, read {len(part)} at {at}"
+            if not count:
+                return at
+            at += count
+
+    listener = listen()
+    for turn in range(4):
+        a = connect(listener)
+        sender = asleep(send, a, turn)[0]
+        if turn % 2:
+            time.sleep(0.1)
+        b = keep(listener.accept()[0])
+        other = asleep(send, b, turn)[0]
+        say(reads(b), reads(a))
+        sender.join()
+        other.join()
 
 
 @behaviour

@@ -533,6 +533,23 @@ static ssize_t do_poll_in(struct half *h, size_t n)
 	return compared(h, h->buf, got, "wrong byte");
 }
 
+/* A reader that believes SIOCINQ: one call gives all that was counted, up to an urgent byte. */
+static ssize_t do_counted(struct half *h, size_t n)
+{
+	int bytes = 0, mark = 0;
+	ssize_t got;
+
+	(void)n;
+	if (ioctl(h->e->fd, SIOCINQ, &bytes) || bytes <= 0)
+		return -EINTR;
+	bytes = min(bytes, CHUNK_MAX);
+	got = recv(h->e->fd, h->buf, bytes, MSG_DONTWAIT);
+	ioctl(h->e->fd, SIOCATMARK, &mark);
+	if (got >= 0 && got < bytes && !mark && !rude(h))
+		complain(h, "less than SIOCINQ has counted", 0);
+	return compared(h, h->buf, got, "wrong byte");
+}
+
 /* Low-water mark and time limit: what waits may return early or late, but loses nothing. */
 static ssize_t do_limits(struct half *h, size_t n)
 {
@@ -580,6 +597,7 @@ const struct call receives[] = {
 	{ "io_uring recv", 6, do_uring_recv },
 	{ "AIO recv", 2, do_aio_recv },
 	{ "poll, recv", 4, do_poll_in },
+	{ "SIOCINQ, recv", 4, do_counted },
 	{ "peek further", 1, do_peek_further },
 	{ "option", 2, do_option },
 	{ "rare option", 1, do_rare_option },
