@@ -873,7 +873,7 @@ static void conn_do_fallback(struct xway_conn *conn, struct sock *sk)
 	    !xway_detach_or_park(conn, sk))
 		conn_retry(conn);
 	release_sock(sk);
-	if (err == -EILSEQ || late) {
+	if (err == -EILSEQ || err == -ETIME || late) {
 		conn_abort(conn, sk, ECONNRESET);
 		xway_conn_queue(conn);
 	}

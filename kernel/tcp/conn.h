@@ -127,6 +127,9 @@ struct xway_tx {
  * @cut: the peer's last ring stretch was ended here, without its mark
  * @was_requeued: bytes were requeued, up to @requeued
  * @requeued: TCP sequence number at which requeued bytes end
+ * @late_seq: TCP's next byte at @late_at
+ * @late_at: since when TCP could have got the bytes before spilled ones, in jiffies; 0 if
+ *	it has all
  * @notified: the peer's index at the last event; under the connection's @lock
  * @notified_gen: low bits of the peer's last switch at the last event; as @notified
  * @notified_rest: what words_rest() said at the last event; as @notified
@@ -147,6 +150,8 @@ struct xway_rx {
 	bool cut;
 	bool was_requeued;
 	u32 requeued;
+	u32 late_seq;
+	unsigned long late_at;
 	u32 notified;
 	u16 notified_gen;
 	u16 notified_rest;

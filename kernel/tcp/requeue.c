@@ -16,6 +16,14 @@
 #include "conn.h"
 
 /*
+ * Jiffies for which a mark may wait for TCP's bytes, if TCP has room for them and gets
+ * fewer than LATE_BYTES more. They may be lost and sent again. But a peer can announce
+ * bytes that it never sends, and the socket would stay attached for them.
+ */
+#define LATE (60 * HZ)
+#define LATE_BYTES 65536
+
+/*
  * A buffer of spilled bytes from index @at on. It takes references on their
  * pages and copies nothing.
  */
@@ -162,6 +170,21 @@ static void rcvbuf_fit(struct sock *sk)
 		WRITE_ONCE(sk->sk_rcvbuf, min_t(s64, need, rcvbuf_most(sk)));
 }
 
+/*
+ * TCP's bytes from before the spilled ones are not here. Is that so for too long? It does
+ * not count as long as the window is closed: then the program is to read first.
+ */
+static bool too_late(struct xway_rx *rx, const struct tcp_sock *tp)
+{
+	if (!rx->late_at || !tcp_receive_window(tp) ||
+	    tp->rcv_nxt - rx->late_seq >= LATE_BYTES) {
+		rx->late_at = jiffies ?: 1;
+		rx->late_seq = tp->rcv_nxt;
+		return false;
+	}
+	return time_after(jiffies, rx->late_at + LATE);
+}
+
 /**
  * xway_rx_requeue() - put spilled bytes into TCP's receive queue
  * @conn: connection whose peer sends by TCP, its rx.lock held
@@ -171,7 +194,8 @@ static void rcvbuf_fit(struct sock *sk)
  * Return: 0 if all unread bytes are in TCP's queue now; -EAGAIN if TCP bytes
  * from before them are under way, memory is short, or TCP's queue is as long as
  * it may be; -EILSEQ if a user inside the kernel has read past their place, so
- * that only a reset is honest.
+ * that only a reset is honest; -ETIME if TCP bytes from before them have not come for so
+ * long that the caller is to reset the connection, too. Then they are forgotten.
  */
 int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 {
@@ -212,14 +236,17 @@ int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 	if (after(tp->copied_seq, seq + fin))
 		return -EILSEQ;
 	if (after(seq, tp->rcv_nxt)) {
-		if (sk->sk_state != TCP_CLOSE)
+		bool late = too_late(rx, tp);
+
+		if (sk->sk_state != TCP_CLOSE && !late)
 			return -EAGAIN;
 		/* TCP's bytes before them will never come, and so these are
 		 * lost, too.
 		 */
 		xway_rx_discard(conn);
-		return 0;
+		return sk->sk_state != TCP_CLOSE ? -ETIME : 0;
 	}
+	rx->late_at = 0;
 	if (tp->urg_data && before(tp->urg_seq, seq))
 		return -EAGAIN;
 	/* A peer that fills ring after ring for a program that does not read

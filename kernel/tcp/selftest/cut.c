@@ -839,6 +839,45 @@ static bool stall_learns(void)
 	return true;
 }
 
+/* A minute passes for P's bytes that wait for others. */
+static void minute(void)
+{
+	conn[P]->rx.late_at -= 61 * HZ;
+	xway_conn_queue(conn[P]);
+	let_work();
+}
+
+/* A's mark announces bytes by TCP that never come. */
+static bool late_mark(void)
+{
+	struct tcp_sock *tp = tcp_sk(sock[P]->sk);
+	struct xway_conn *c = conn[P];
+	u32 window;
+
+	EXPECT(put(A, 3000) == 3000);
+	xway_own(conn[A])->mark[1].seq += 1000;
+	c->cut_at = (u32)jiffies ?: 1;
+	xway_conn_fallback(c, XWAY_R_OFF);
+	let_work();
+	EXPECT(c->rx.spilled && c->rx.late_at && !test_bit(XWAY_F_DETACHED, &c->flags));
+	EXPECT(sock[P]->sk->sk_state == TCP_ESTABLISHED);
+	/* They may not come as long as the window is closed. */
+	window = tp->rcv_wnd;
+	tp->rcv_wnd = 0;
+	tp->rcv_wup = tp->rcv_nxt;
+	minute();
+	tp->rcv_wnd = window;
+	EXPECT(sock[P]->sk->sk_state == TCP_ESTABLISHED);
+	/* Or come slowly. */
+	c->rx.late_seq -= 65536;
+	minute();
+	EXPECT(sock[P]->sk->sk_state == TCP_ESTABLISHED);
+	minute();
+	let_work();
+	EXPECT(is_reset(P) && test_bit(XWAY_F_DETACHED, &c->flags));
+	return true;
+}
+
 static bool with_channel(bool (*test)(void))
 {
 	bool ok = begin() && test();
@@ -887,6 +926,7 @@ CUT_TEST(dead)
 CUT_TEST(gone)
 CUT_TEST(older)
 CUT_TEST(closed_silent)
+CUT_TEST(late_mark)
 
 const struct xway_test cut_tests[] = {
 	{ "switch_one_call", switch_one_call, UP },
@@ -911,5 +951,6 @@ const struct xway_test cut_tests[] = {
 	{ "cut_gone", cut_gone, UP },
 	{ "cut_older", cut_older, UP },
 	{ "cut_closed_silent", cut_closed_silent, UP },
+	{ "cut_late_mark", cut_late_mark, UP },
 	{}
 };
