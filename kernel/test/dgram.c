@@ -89,8 +89,6 @@ struct dgram_chan {
 	enum dgram_state state;	/* written under both locks; BROKEN under the spinlock */
 	u32 sent;		/* the next serial number */
 	u32 received;		/* the same of the peer's */
-	u32 seen_prod;		/* the peer's @prod at the last event */
-	u32 seen_cons;		/* the same of its @cons */
 	void *ring[DGRAM_PAGES];
 	void *peer_ring[DGRAM_PAGES];
 	struct rcu_head rcu;
@@ -105,6 +103,8 @@ struct dgram_link {
 	u64 declined[XWAY_DECLINES];	/* by reason, 0 for those not known here; under @lock */
 	wait_queue_head_t wait;		/* for room in the ring */
 	struct work_struct receive;
+	bool news;			/* the last look at the words has found some */
+	u32 seen_cons;			/* the peer's at that look; under @lock */
 	struct delayed_work tend;
 	bool silent;			/* written under both locks */
 	u32 n_unheard;			/* length of @unheard, under the link's lock */
@@ -194,6 +194,10 @@ static bool dgram_take(struct dgram_chan *ch)
 		ch->received = serial + 1;
 		cons += dgram_space(len);
 		left -= dgram_space(len);
+	}
+	if (cons != own->cons || ring_load(&peer->cons) != dl->seen_cons) {
+		dl->seen_cons = ring_load(&peer->cons);
+		WRITE_ONCE(dl->news, true);
 	}
 	if (cons != own->cons && xway_ring_publish(&own->cons, cons, own->cons, &peer->want_room))
 		xway_chan_post(&ch->chan);
@@ -546,24 +550,15 @@ static void dgram_hush(struct dgram_link *dl, bool silent)
 
 static bool dgram_event(struct xway_chan *chan)
 {
-	struct dgram_chan *ch = container_of(chan, struct dgram_chan, chan);
-	/* The core holds off RCU. So this may read words that a lock protects elsewhere. */
-	const struct dgram_words *peer = rcu_dereference(chan->peer);
 	/* dgram_del_link() waits for us before it frees this. */
-	struct dgram_link *dl = ch->dl;
-	u32 prod, cons;
-	bool moved;
+	struct dgram_link *dl = container_of(chan, struct dgram_chan, chan)->dl;
+	/* A lock protects the words, which cannot be taken here. So tell of the last look. */
+	bool news = READ_ONCE(dl->news);
 
-	if (!peer)
-		return false;
-	prod = ring_load(&peer->prod);
-	cons = ring_load(&peer->cons);
-	moved = prod != ch->seen_prod || cons != ch->seen_cons;
-	ch->seen_prod = prod;
-	ch->seen_cons = cons;
+	WRITE_ONCE(dl->news, false);
 	queue_work(xway_core_wq, &dl->receive);
 	wake_up_all(&dl->wait);
-	return moved;
+	return news;
 }
 
 /* ---- links ---- */
