@@ -203,4 +203,23 @@ static inline void xway_proto_compat(struct proto *p)
 #endif
 #endif /* _XWAY_PROTO_COMPAT */
 
+#ifdef _XWAY_NET_COMPAT
+#include <linux/netdev_features.h>
+#include <uapi/linux/virtio_net.h>
+
+/* net/Kbuild looks: it is one header before Linux 6.6. */
+#ifdef XWAY_HAVE_PAGE_POOL_HELPERS_H
+#include <net/page_pool/helpers.h>
+#else
+#include <net/page_pool.h>
+#endif
+
+/* UDP segments have a number in the virtio header since Linux 6.2. */
+#ifdef VIRTIO_NET_HDR_GSO_UDP_L4
+#define XWAY_NETIF_F_USO NETIF_F_GSO_UDP_L4
+#else
+#define XWAY_NETIF_F_USO 0
+#endif
+#endif /* _XWAY_NET_COMPAT */
+
 #endif /* _XWAY_COMPAT_H */

@@ -20,6 +20,8 @@ from rig.packages import BOOKWORM, host_codename
 from rig.paths import BUILD, TREE, cache, making
 from rig.progress import Step
 
+LOADED = ("xway_core", "xway")  # by dkms/modules-load.conf; the other modules are there for who wants them
+
 
 @dataclass(frozen=True)
 class Products:
@@ -163,7 +165,7 @@ def _put_programs(guest: Guest, made: Products) -> None:
 
 
 def load(guest: Guest, made: Products) -> None:
-    """Put the products into a guest and load the modules, but for those that are tests."""
+    """Put the products into a guest and load those modules that a package loads."""
     try:
         _put_programs(guest, made)
         for path in made.modules:
@@ -176,7 +178,7 @@ def load(guest: Guest, made: Products) -> None:
             raise EmulatorFault(f"{guest.name}: a program crashed before xway was loaded") from error
         raise
     for path in made.modules:
-        if "test" not in path.stem:
+        if path.stem in LOADED:
             guest.run(["modprobe", path.stem])
 
 

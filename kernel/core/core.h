@@ -300,7 +300,8 @@ bool xway_addr_is_own(struct xway_link *link, const struct net *net, u16 family,
  * @event: the peer has posted a channel. The call may be spurious. The client may
  *	be destroying the channel, so the channel's memory must stay for a grace
  *	period after xway_chan_destroy(). Context: softirq, RCU read-side section.
- *	Return: true if the peer has changed its words since the last call. Who posts
+ *	Return: true if the peer had changed its words since the last call, now or when
+ *	the client looked last: it may need a lock for that. Who posts
  *	again and again without that is held up.
  * @drain: the session is ending. The client starts to end each of its channels on
  *	the link, with the peer's help, and does not wait for it. The core gives
@@ -558,6 +559,15 @@ void xway_ctl_send(const struct xway_client *client, struct xway_link *link,
 		   struct xway_ctl *msg);
 
 /* ---- memory ---- */
+
+/**
+ * xway_peer_id() - what a peer is called, whatever its number is at the moment
+ * @peer: the peer
+ *
+ * Context: any; valid as long as the caller has a link of the peer.
+ * Return: the UUID of the domain; with the transport "local" the name of the link.
+ */
+const char *xway_peer_id(const struct xway_peer *peer);
 
 /**
  * xway_peer_charge() - count pages that a client keeps for a peer

@@ -96,6 +96,12 @@ void xway_peer_put(struct xway_peer *peer)
 		kfree(peer);
 }
 
+const char *xway_peer_id(const struct xway_peer *peer)
+{
+	return peer->id;
+}
+EXPORT_SYMBOL_GPL(xway_peer_id);
+
 /* Pages charged for all peers together, and the most; an eighth of the memory */
 static atomic_t charged_total = ATOMIC_INIT(0);
 unsigned int xway_charged_max;

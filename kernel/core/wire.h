@@ -123,6 +123,7 @@ enum xway_decline {
  */
 enum xway_service {
 	XWAY_SERVICE_SOCKETS = 0,
+	XWAY_SERVICE_NET = 1,
 	XWAY_SERVICE_TEST = 7,
 	XWAY_SERVICES
 };

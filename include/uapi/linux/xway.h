@@ -38,8 +38,11 @@
  *				such message asks, too
  *     XWAY_A_SERVICE		nested, one for each client of the core that shows
  *				something; each holds
- *       XWAY_A_NAME		string, "sockets"
- *       XWAY_A_CONNS		u32, connections that are attached now
+ *       XWAY_A_NAME		string, "sockets" or "net"
+ *       XWAY_A_CONNS		u32, connections that are attached now (sockets)
+ *       XWAY_A_DEVICE		string, the network device to the peer (net)
+ *       XWAY_A_STATE		string: "down" here, "waiting" for the peer's end, or "up"
+ *				(net)
  *       XWAY_A_STATS		nested, see XWAY_CMD_GET_STATS
  *
  * XWAY_CMD_GET_STATS (do): totals since the module was loaded
@@ -165,6 +168,7 @@ enum xway_attr {
 	XWAY_A_VALUE,
 	XWAY_A_SERVICE,
 	XWAY_A_SILENT,
+	XWAY_A_DEVICE,
 	__XWAY_A_MAX
 };
 

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The network device. It exists as long as the link, and has a carrier while there is a channel. */
+#include <linux/etherdevice.h>
+
+#include "mmnet.h"
+
+#define MM_POOL_PAGES 256	/* that are kept for later frames */
+
+static int mm_open(struct net_device *dev)
+{
+	struct mm_port *port = netdev_priv(dev);
+
+	napi_enable(&port->napi);
+	netif_start_queue(dev);
+	mm_port_set_up(port, true);
+	return 0;
+}
+
+static int mm_stop(struct net_device *dev)
+{
+	struct mm_port *port = netdev_priv(dev);
+
+	/* What is in the peer's ring still comes in; nothing polls after that. */
+	mm_port_set_up(port, false);
+	netif_stop_queue(dev);
+	napi_disable(&port->napi);
+	return 0;
+}
+
+static void mm_stats64(struct net_device *dev, struct rtnl_link_stats64 *stats)
+{
+	const struct mm_port *port = netdev_priv(dev);
+
+	stats->tx_packets = READ_ONCE(port->count[MM_TX_PACKETS]);
+	stats->tx_bytes = READ_ONCE(port->count[MM_TX_BYTES]);
+	stats->tx_dropped = READ_ONCE(port->count[MM_TX_DROPPED]);
+	stats->rx_packets = READ_ONCE(port->count[MM_RX_PACKETS]);
+	stats->rx_bytes = READ_ONCE(port->count[MM_RX_BYTES]);
+	stats->rx_dropped = READ_ONCE(port->count[MM_RX_NO_MEMORY]);
+	stats->rx_frame_errors = READ_ONCE(port->count[MM_RX_BAD_HEADER]);
+	stats->rx_errors = stats->rx_frame_errors + READ_ONCE(port->count[MM_VIOLATIONS]);
+}
+
+static const struct net_device_ops mm_ops = {
+	.ndo_open = mm_open,
+	.ndo_stop = mm_stop,
+	.ndo_start_xmit = mm_tx,
+	.ndo_features_check = mm_tx_features,
+	.ndo_get_stats64 = mm_stats64,
+	.ndo_set_mac_address = eth_mac_addr,
+	.ndo_validate_addr = eth_validate_addr,
+};
+
+static void mm_setup(struct net_device *dev)
+{
+	const netdev_features_t features =
+		NETIF_F_SG | NETIF_F_FRAGLIST | NETIF_F_HIGHDMA | NETIF_F_HW_CSUM |
+		NETIF_F_TSO | NETIF_F_TSO6 | NETIF_F_TSO_ECN | XWAY_NETIF_F_USO;
+
+	ether_setup(dev);
+	dev->netdev_ops = &mm_ops;
+	dev->ethtool_ops = &mm_ethtool_ops;
+	dev->features = features;
+	dev->hw_features = features;
+	dev->vlan_features = features;
+	dev->min_mtu = ETH_MIN_MTU;
+	dev->max_mtu = ETH_MAX_MTU;
+	dev->mtu = ETH_MAX_MTU;
+	dev->priv_flags |= IFF_LIVE_ADDR_CHANGE;
+	eth_hw_addr_random(dev);
+}
+
+/**
+ * mm_device_create() - make and register the device of a link
+ * @link: the link
+ *
+ * Context: process; takes the RTNL.
+ * Return: what the device keeps, or an error pointer.
+ */
+struct mm_port *mm_device_create(struct xway_link *link)
+{
+	struct page_pool_params pool = { .pool_size = MM_POOL_PAGES, .nid = NUMA_NO_NODE };
+	const char *id = xway_peer_id(link->peer);
+	struct net_device *dev;
+	struct mm_port *port;
+	int err;
+
+	dev = alloc_netdev(sizeof(*port), "mm%d", NET_NAME_ENUM, mm_setup);
+	if (!dev)
+		return ERR_PTR(-ENOMEM);
+	port = netdev_priv(dev);
+	port->dev = dev;
+	port->link = xway_link_get(link);
+	spin_lock_init(&port->rx_lock);
+	INIT_DELAYED_WORK(&port->tend, mm_port_tend);
+	port->pool = page_pool_create(&pool);
+	if (IS_ERR(port->pool)) {
+		err = PTR_ERR(port->pool);
+		goto err_free;
+	}
+	netif_napi_add(dev, &port->napi, mm_rx_poll);
+	netif_carrier_off(dev);
+	err = register_netdev(dev);
+	if (err)
+		goto err_pool;
+	/* It says which peer this is; the device is no worse without it. */
+	rtnl_lock();
+	dev_set_alias(dev, id, strlen(id));
+	rtnl_unlock();
+	return port;
+
+err_pool:
+	page_pool_destroy(port->pool);
+err_free:
+	free_netdev(dev);
+	xway_link_put(link);
+	return ERR_PTR(err);
+}
+
+/**
+ * mm_device_state() - the state of a device, for users
+ * @port: what it keeps
+ *
+ * Context: any.
+ * Return: "down" here, "waiting" for the peer's end, or "up".
+ */
+const char *mm_device_state(const struct mm_port *port)
+{
+	if (!netif_running(port->dev))
+		return "down";
+	return netif_carrier_ok(port->dev) ? "up" : "waiting";
+}
+
+/**
+ * mm_device_destroy() - unregister and free the device of a link
+ * @port: what it keeps; it has no channel, and none begins any more
+ *
+ * Context: process; takes the RTNL.
+ */
+void mm_device_destroy(struct mm_port *port)
+{
+	struct xway_link *link = port->link;
+
+	unregister_netdev(port->dev);
+	/* mm_port_event() may still run for the last channel. After that nothing queues work. */
+	synchronize_rcu();
+	cancel_delayed_work_sync(&port->tend);
+	page_pool_destroy(port->pool);
+	free_netdev(port->dev);
+	xway_link_put(link);
+}

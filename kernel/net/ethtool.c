@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What ethtool shows of a device. */
+#include "mmnet.h"
+
+/*
+ * The writer of TX_ counters holds the tx lock, that of RX_ counters @rx_lock, that of
+ * the others the link's lock or is the only one that has found @broken false.
+ */
+const char mm_count_names[MM_COUNTS][ETH_GSTRING_LEN] = {
+	[MM_TX_PACKETS] = "tx_packets",
+	[MM_TX_BYTES] = "tx_bytes",
+	[MM_TX_DROPPED] = "tx_dropped",
+	[MM_TX_PUBLISHED] = "tx_published",
+	[MM_TX_EVENTS] = "tx_events",
+	[MM_TX_STOPPED] = "tx_stopped",
+	[MM_RX_PACKETS] = "rx_packets",
+	[MM_RX_BYTES] = "rx_bytes",
+	[MM_RX_POLLS] = "rx_polls",
+	[MM_RX_EVENTS] = "rx_events",
+	[MM_RX_NO_MEMORY] = "rx_no_memory",
+	[MM_RX_BAD_HEADER] = "rx_bad_header",
+	[MM_OPENED] = "opened",
+	[MM_VIOLATIONS] = "violations",
+};
+
+static void get_drvinfo(struct net_device *dev, struct ethtool_drvinfo *info)
+{
+	const struct mm_port *port = netdev_priv(dev);
+
+	strscpy(info->driver, "mmnet", sizeof(info->driver));
+	strscpy(info->version, XWAY_VERSION, sizeof(info->version));
+	strscpy(info->bus_info, port->link->name, sizeof(info->bus_info));
+}
+
+static int get_sset_count(struct net_device *dev, int set)
+{
+	return set == ETH_SS_STATS ? MM_COUNTS : -EOPNOTSUPP;
+}
+
+static void get_strings(struct net_device *dev, u32 set, u8 *data)
+{
+	if (set == ETH_SS_STATS)
+		memcpy(data, mm_count_names, sizeof(mm_count_names));
+}
+
+static void get_ethtool_stats(struct net_device *dev, struct ethtool_stats *stats, u64 *data)
+{
+	const struct mm_port *port = netdev_priv(dev);
+	int i;
+
+	for (i = 0; i < MM_COUNTS; i++)
+		data[i] = READ_ONCE(port->count[i]);
+}
+
+const struct ethtool_ops mm_ethtool_ops = {
+	.get_drvinfo = get_drvinfo,
+	.get_link = ethtool_op_get_link,
+	.get_ts_info = ethtool_op_get_ts_info,
+	.get_sset_count = get_sset_count,
+	.get_strings = get_strings,
+	.get_ethtool_stats = get_ethtool_stats,
+};

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+/* MMNet as a client of the core. */
+#include <linux/module.h>
+
+#include "mmnet.h"
+#include "selftest.h"
+
+static uint ring_kib = 512;
+
+static int set_ring_kib(const char *text, const struct kernel_param *param)
+{
+	unsigned int kib;
+	int err = kstrtouint(text, 0, &kib);
+
+	if (err || !is_power_of_2(kib) || kib < MM_PAGES_MIN * 4 || kib > MM_PAGES_MAX * 4) {
+		pr_err("mmnet: ring_kib=%s: must be a power of two from %u to %u\n", text,
+		       MM_PAGES_MIN * 4, MM_PAGES_MAX * 4);
+		return -EINVAL;
+	}
+	WRITE_ONCE(ring_kib, kib);
+	return 0;
+}
+
+static const struct kernel_param_ops ring_kib_ops = {
+	.set = set_ring_kib,
+	.get = param_get_uint,
+};
+module_param_cb(ring_kib, &ring_kib_ops, &ring_kib, 0644);
+MODULE_PARM_DESC(ring_kib, "KiB of the ring to a peer, a power of two, for channels that begin later");
+
+static bool local;
+module_param(local, bool, 0444);
+MODULE_PARM_DESC(local, "have devices for the transport local, too, for tests");
+
+/**
+ * mm_ring_pages() - pages of the ring of a new channel
+ *
+ * Context: any.
+ */
+u32 mm_ring_pages(void)
+{
+	return READ_ONCE(ring_kib) / (PAGE_SIZE / 1024);
+}
+
+static int add_link(struct xway_link *link)
+{
+	struct mm_port *port;
+
+	if (!local && strstarts(link->name, "local:"))
+		return 0;
+	port = mm_device_create(link);
+	if (IS_ERR(port))
+		return PTR_ERR(port);
+	mutex_lock(&link->lock);
+	rcu_assign_pointer(link->data[XWAY_SERVICE_NET], port);
+	mutex_unlock(&link->lock);
+	return 0;
+}
+
+static void del_link(struct xway_link *link)
+{
+	struct mm_port *port;
+
+	mutex_lock(&link->lock);
+	port = mm_port_of(link);
+	if (port)
+		mm_port_close(port);
+	RCU_INIT_POINTER(link->data[XWAY_SERVICE_NET], NULL);
+	mutex_unlock(&link->lock);
+	if (port)
+		mm_device_destroy(port);
+}
+
+const struct xway_client mm_client = {
+	.service = XWAY_SERVICE_NET,
+	.name = "net",
+	.add_link = add_link,
+	.del_link = del_link,
+	.up = mm_port_up,
+	.ctl = mm_port_ctl,
+	.event = mm_port_event,
+	.drain = mm_port_drain,
+	.abort = mm_port_abort,
+	.show = mm_netlink_show,
+};
+
+static int __init mm_init(void)
+{
+	return mm_selftest() ?: xway_client_register(&mm_client);
+}
+
+static void __exit mm_exit(void)
+{
+	xway_client_unregister(&mm_client);
+}
+
+module_init(mm_init);
+module_exit(mm_exit);
+
+MODULE_DESCRIPTION("A network device to each co-resident domain through shared memory");
+MODULE_VERSION(XWAY_VERSION);
+MODULE_LICENSE("GPL");

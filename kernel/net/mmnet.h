@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * MMNet: a network device for each peer, over a channel of its own. (Fido, USENIX ATC
+ * 2009, section 4.1)
+ *
+ * The ring of a channel holds records: a struct mm_record, a frame, and padding to the
+ * record's alignment. The writer publishes whole records. It copies a frame into its
+ * own ring, and the reader copies it out again: so what the reader's kernel checks and
+ * keeps cannot change, and a slow reader keeps no page of the peer.
+ *
+ * Locks, each taken under those before it:
+ *	a link's @lock		channels begin and end
+ *	mm_port's @rx_lock	who reads the peer's ring holds it
+ *	the device's tx lock	who writes the own ring holds it
+ */
+#ifndef _XWAY_MMNET_H
+#define _XWAY_MMNET_H
+
+#include <linux/ethtool.h>
+#include <linux/netdevice.h>
+#include <linux/spinlock.h>
+#include <linux/virtio_net.h>
+#include <linux/workqueue.h>
+
+#include "compat.h"
+#include "core/core.h"
+#include "core/ring.h"
+
+#define MM_LEN_MAX	(65535u + VLAN_ETH_HLEN)	/* bytes of a frame */
+#define MM_ALIGN	16u
+#define MM_RECORD_MAX	ALIGN(sizeof(struct mm_record) + MM_LEN_MAX, MM_ALIGN)
+#define MM_PAGES_MIN	32u	/* of a ring: one record is read, another is written */
+#define MM_PAGES_MAX	XWAY_RING_PAGES_MAX
+
+/* Own words: the writer's of the own ring, the reader's of the peer's */
+struct mm_words {
+	u32 prod;
+	u32 want_room;
+
+	u32 cons __aligned(64);
+	u32 want_data;
+};
+
+static_assert(sizeof(struct mm_words) <= XWAY_WORDS_SIZE);
+
+/**
+ * struct mm_record - what precedes a frame in the ring
+ * @len: bytes of the frame, ETH_HLEN to MM_LEN_MAX
+ * @hdr: checksum and segmentation, in native byte order (virtio 1.2, section 5.1.6)
+ * @pad: zero
+ *
+ * A record begins at a multiple of MM_ALIGN, so this does not cross a page.
+ */
+struct mm_record {
+	u32 len;
+	struct virtio_net_hdr hdr;
+	u16 pad;
+};
+
+static_assert(sizeof(struct mm_record) == MM_ALIGN);
+
+/* Bits of @features in struct mm_hello */
+#define MM_FEATURE_USO	BIT(0)	/* VIRTIO_NET_HDR_GSO_UDP_L4 may come */
+
+/**
+ * struct mm_hello - the body of OPEN and ACCEPT
+ * @mac: hardware address of the sender's device
+ * @pad: zero
+ * @features: what the sender of the message can receive
+ */
+struct mm_hello {
+	u8 mac[ETH_ALEN];
+	u16 pad;
+	u32 features;
+};
+
+static_assert(sizeof(struct mm_hello) <= sizeof_field(struct xway_ctl, body));
+
+enum mm_state {
+	MM_OPENING,	/* this end has sent OPEN */
+	MM_LIVE,	/* the peer's half is mapped */
+};
+
+struct mm_chan {
+	struct xway_chan chan;
+	struct mm_port *port;
+	enum mm_state state;	/* under the link's lock */
+	u32 size;		/* bytes of the own ring */
+	u32 peer_size;		/* bytes of the peer's ring */
+	u32 features;		/* of the peer, see struct mm_hello */
+	u8 peer_mac[ETH_ALEN];
+	struct rcu_head rcu;
+	void *ring[MM_PAGES_MAX];
+	void *peer_ring[MM_PAGES_MAX];
+};
+
+/* What a device counts. Each has one writer at a time, named in ethtool.c. */
+enum mm_count {
+	MM_TX_PACKETS,
+	MM_TX_BYTES,
+	MM_TX_DROPPED,
+	MM_TX_PUBLISHED,
+	MM_TX_EVENTS,
+	MM_TX_STOPPED,
+	MM_RX_PACKETS,
+	MM_RX_BYTES,
+	MM_RX_POLLS,
+	MM_RX_EVENTS,
+	MM_RX_NO_MEMORY,
+	MM_RX_BAD_HEADER,
+	MM_OPENED,
+	MM_VIOLATIONS,
+	MM_COUNTS
+};
+
+/**
+ * struct mm_port - what a device keeps: its end of the channel to one peer
+ * @dev: the device, whose private part this is
+ * @link: the link, a reference
+ * @ch: the channel, or NULL; under the link's lock
+ * @up: the device is up; under the link's lock
+ * @tend: opens a channel, or ends a broken one
+ * @napi: reads the peer's ring
+ * @broken: the peer has broken the rules of the channel
+ * @count: see enum mm_count
+ * @news: a poll has found something since the last event
+ * @rx_lock: see the top of this file
+ * @rx: the channel while the peer's ring may be read, or NULL; written under @rx_lock
+ * @pool: recycles pages of received frames
+ * @tx: the channel while the own ring may be written, or NULL; written under the tx lock
+ * @prod: bytes written into the own ring, published or not; under the tx lock
+ */
+struct mm_port {
+	struct net_device *dev;
+	struct xway_link *link;
+	struct mm_chan *ch;
+	bool up;
+	bool broken;
+	struct delayed_work tend;
+	u64 count[MM_COUNTS];
+
+	struct napi_struct napi ____cacheline_aligned_in_smp;
+	bool news;
+	spinlock_t rx_lock;	/* see the top of this file */
+	struct mm_chan *rx;
+	struct page_pool *pool;
+
+	struct mm_chan *tx ____cacheline_aligned_in_smp;
+	u32 prod;
+};
+
+static inline void mm_add(struct mm_port *port, enum mm_count what, u64 n)
+{
+	WRITE_ONCE(port->count[what], port->count[what] + n);
+}
+
+/* Bytes of a record with a frame of @len */
+static inline u32 mm_space(u32 len)
+{
+	return ALIGN(sizeof(struct mm_record) + len, MM_ALIGN);
+}
+
+/* main.c */
+extern const struct xway_client mm_client;
+u32 mm_ring_pages(void);
+
+/* device.c */
+struct mm_port *mm_device_create(struct xway_link *link);
+void mm_device_destroy(struct mm_port *port);
+const char *mm_device_state(const struct mm_port *port);
+
+/* port.c: the life of a channel */
+struct mm_port *mm_port_of(struct xway_link *link);
+void mm_port_broken(struct mm_port *port);
+void mm_port_set_up(struct mm_port *port, bool up);
+void mm_port_close(struct mm_port *port);
+void mm_port_tend(struct work_struct *work);
+bool mm_port_ctl(struct xway_link *link, struct xway_chan *chan, const struct xway_ctl *msg);
+bool mm_port_event(struct xway_chan *chan);
+void mm_port_up(struct xway_link *link);
+void mm_port_drain(struct xway_link *link);
+void mm_port_abort(struct xway_link *link, bool dead);
+
+/* tx.c */
+netdev_tx_t mm_tx(struct sk_buff *skb, struct net_device *dev);
+netdev_features_t mm_tx_features(struct sk_buff *skb, struct net_device *dev,
+				 netdev_features_t features);
+bool mm_tx_wake(struct mm_port *port);
+
+/* rx.c */
+int mm_rx_poll(struct napi_struct *napi, int budget);
+void mm_rx_rest(struct mm_port *port);
+
+/* ethtool.c */
+extern const struct ethtool_ops mm_ethtool_ops;
+extern const char mm_count_names[MM_COUNTS][ETH_GSTRING_LEN];
+
+/* netlink.c */
+int mm_netlink_show(struct xway_link *link, struct sk_buff *skb);
+
+#endif /* _XWAY_MMNET_H */

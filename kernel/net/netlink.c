@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What MMNet puts into the core's netlink messages; see include/uapi/linux/xway.h. */
+#include "core/genl.h"
+#include "mmnet.h"
+
+/* See @show in core.h. */
+int mm_netlink_show(struct xway_link *link, struct sk_buff *skb)
+{
+	/* It stays until this returns, see struct xway_client. */
+	const struct mm_port *port =
+		rcu_dereference_protected(link->data[XWAY_SERVICE_NET], true);
+	struct nlattr *service, *nest;
+	int i;
+
+	if (!port)
+		return 0;
+	service = nla_nest_start(skb, XWAY_A_SERVICE);
+	if (!service || nla_put_string(skb, XWAY_A_NAME, mm_client.name) ||
+	    nla_put_string(skb, XWAY_A_DEVICE, port->dev->name) ||
+	    nla_put_string(skb, XWAY_A_STATE, mm_device_state(port)))
+		return -EMSGSIZE;
+	nest = nla_nest_start(skb, XWAY_A_STATS);
+	if (!nest)
+		return -EMSGSIZE;
+	for (i = 0; i < MM_COUNTS; i++)
+		if (xway_genl_put_counter(skb, mm_count_names[i], READ_ONCE(port->count[i])))
+			return -EMSGSIZE;
+	nla_nest_end(skb, nest);
+	nla_nest_end(skb, service);
+	return 0;
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The life of a device's channel. Either end opens it, when its device is up and the
+ * link is. An end whose device is down declines, and opens when it is brought up. So
+ * nobody has to ask again, but after an error. If the messages of both cross, the OPEN
+ * of the end with the lower nonce counts.
+ */
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+
+#include "mmnet.h"
+
+#define MM_RETRY HZ	/* after an error */
+
+/* Return: what the device of a link keeps, or NULL. The caller holds the link's lock. */
+struct mm_port *mm_port_of(struct xway_link *link)
+{
+	return rcu_dereference_protected(link->data[XWAY_SERVICE_NET],
+					 lockdep_is_held(&link->lock));
+}
+
+/**
+ * mm_port_broken() - the peer has broken the rules: end the channel soon
+ * @port: the port
+ *
+ * Context: the caller reads or writes a ring, under the lock for that.
+ */
+void mm_port_broken(struct mm_port *port)
+{
+	if (READ_ONCE(port->broken))
+		return;
+	WRITE_ONCE(port->broken, true);
+	mm_add(port, MM_VIOLATIONS, 1);
+	mod_delayed_work(xway_core_wq, &port->tend, 0);
+}
+
+static bool may_begin(struct mm_port *port)
+{
+	return port->up && xway_link_is_up(port->link) && mm_port_of(port->link) == port;
+}
+
+/* Who uses a channel holds one of the locks, so no grace period is needed. */
+static void let_go(struct mm_port *port)
+{
+	struct mm_chan *ch = port->ch;
+
+	spin_lock_bh(&port->rx_lock);
+	netif_tx_lock(port->dev);
+	port->rx = NULL;
+	port->tx = NULL;
+	port->broken = false;
+	RCU_INIT_POINTER(ch->chan.peer, NULL);
+	netif_tx_unlock(port->dev);
+	spin_unlock_bh(&port->rx_lock);
+	netif_carrier_off(port->dev);
+}
+
+static void go_live(struct mm_port *port, struct mm_chan *ch, const struct mm_hello *hello)
+{
+	ch->state = MM_LIVE;
+	ch->features = hello->features;
+	memcpy(ch->peer_mac, hello->mac, ETH_ALEN);
+	spin_lock_bh(&port->rx_lock);
+	netif_tx_lock(port->dev);
+	port->ch = ch;
+	port->rx = ch;
+	port->tx = ch;
+	port->prod = 0;
+	port->broken = false;
+	port->news = true;
+	netif_tx_unlock(port->dev);
+	spin_unlock_bh(&port->rx_lock);
+	mm_add(port, MM_OPENED, 1);
+	netif_wake_queue(port->dev);
+	netif_carrier_on(port->dev);
+	/* The peer may have written and posted before this. */
+	local_bh_disable();
+	napi_schedule(&port->napi);
+	local_bh_enable();
+}
+
+static struct mm_chan *create(struct mm_port *port)
+{
+	struct mm_chan *ch = kzalloc(sizeof(*ch), GFP_KERNEL);
+	u32 pages = mm_ring_pages();
+	struct mm_words *own;
+
+	if (!ch)
+		return NULL;
+	ch->port = port;
+	ch->size = pages * PAGE_SIZE;
+	xway_chan_init(&ch->chan, &mm_client, port->link);
+	if (xway_chan_create(&ch->chan, pages, ch->ring)) {
+		kfree(ch);
+		return NULL;
+	}
+	own = ch->chan.own;
+	own->want_data = 1;	/* the peer's first record is to cause an event */
+	return ch;
+}
+
+static void destroy(struct mm_chan *ch)
+{
+	xway_chan_destroy(&ch->chan);
+	/* mm_port_event() may still run for it. */
+	kfree_rcu(ch, rcu);
+}
+
+static void say(struct mm_chan *ch, u32 type)
+{
+	struct xway_ctl msg = { .type = type, .chan = ch->chan.peer_id };
+	struct mm_hello *hello = (void *)msg.body;
+
+	if (type != XWAY_CTL_CLOSE) {
+		xway_chan_describe(&ch->chan, &msg);
+		memcpy(hello->mac, ch->port->dev->dev_addr, ETH_ALEN);
+		hello->features = XWAY_NETIF_F_USO ? MM_FEATURE_USO : 0;
+	}
+	xway_ctl_send(&mm_client, ch->chan.link, &msg);
+}
+
+/**
+ * mm_port_close() - end the channel, if there is one
+ * @port: the port
+ *
+ * Nobody waits for the peer: the core keeps for it what it may still use. Before the
+ * answer to OPEN this end cannot send CLOSE, and the core does that.
+ *
+ * Context: process, link's lock held.
+ */
+void mm_port_close(struct mm_port *port)
+{
+	struct mm_chan *ch = port->ch;
+
+	lockdep_assert_held(&port->link->lock);
+	if (!ch)
+		return;
+	if (ch->state == MM_LIVE) {
+		mm_rx_rest(port);
+		let_go(port);
+		xway_peer_uncharge(port->link->peer, ch->chan.peer_ring_pages);
+		xway_chan_unmap(&ch->chan);
+		say(ch, XWAY_CTL_CLOSE);
+	}
+	port->ch = NULL;
+	destroy(ch);
+}
+
+static void tend(struct mm_port *port)
+{
+	if (port->ch && READ_ONCE(port->broken)) {
+		xway_chan_count_violation(&port->ch->chan);
+		mm_port_close(port);
+		queue_delayed_work(xway_core_wq, &port->tend, MM_RETRY);
+	} else if (!port->ch && may_begin(port)) {
+		port->ch = create(port);
+		if (port->ch) {
+			port->ch->state = MM_OPENING;
+			say(port->ch, XWAY_CTL_OPEN);
+		} else {
+			queue_delayed_work(xway_core_wq, &port->tend, MM_RETRY);
+		}
+	}
+}
+
+/* Work: open a channel, if there is none, or end a broken one. */
+void mm_port_tend(struct work_struct *work)
+{
+	struct mm_port *port = container_of(to_delayed_work(work), struct mm_port, tend);
+	unsigned int noio = memalloc_noio_save();
+
+	mutex_lock(&port->link->lock);
+	tend(port);
+	mutex_unlock(&port->link->lock);
+	memalloc_noio_restore(noio);
+}
+
+/**
+ * mm_port_set_up() - the device is up now, or down
+ * @port: the port
+ * @up: which
+ *
+ * Context: process, RTNL held; takes the link's lock.
+ */
+void mm_port_set_up(struct mm_port *port, bool up)
+{
+	unsigned int noio = memalloc_noio_save();
+
+	mutex_lock(&port->link->lock);
+	port->up = up;
+	if (!up)
+		mm_port_close(port);
+	mutex_unlock(&port->link->lock);
+	memalloc_noio_restore(noio);
+	if (up)
+		mod_delayed_work(xway_core_wq, &port->tend, 0);
+}
+
+static bool map(struct mm_chan *ch, const struct xway_ctl *msg)
+{
+	struct xway_peer *peer = ch->chan.link->peer;
+
+	if (!xway_peer_charge(peer, msg->ring_pages))
+		return false;
+	if (!xway_chan_map(&ch->chan, msg, ch->peer_ring)) {
+		ch->peer_size = msg->ring_pages * PAGE_SIZE;
+		return true;
+	}
+	xway_peer_uncharge(peer, msg->ring_pages);
+	return false;
+}
+
+/* Can this half be mapped, and has it room for records? */
+static bool fits(const struct xway_ctl *msg)
+{
+	return xway_chan_described(msg) && msg->ring_pages >= MM_PAGES_MIN;
+}
+
+/* The peer has sent OPEN. Return: 0, or the reason to decline. */
+static int accept(struct mm_port *port, const struct xway_ctl *msg)
+{
+	struct xway_link *link = port ? port->link : NULL;
+	struct mm_chan *ch;
+
+	if (!port || !may_begin(port))
+		return XWAY_DECLINE_OFF;
+	if (port->ch && (port->ch->state == MM_LIVE || link->nonce < link->peer_nonce))
+		return XWAY_DECLINE_LATER;
+	mm_port_close(port);	/* the own OPEN, which the peer declines */
+	ch = create(port);
+	if (!ch)
+		return XWAY_DECLINE_MEMORY;
+	if (!map(ch, msg)) {
+		destroy(ch);
+		return XWAY_DECLINE_MEMORY;
+	}
+	say(ch, XWAY_CTL_ACCEPT);
+	go_live(port, ch, (const void *)msg->body);
+	return 0;
+}
+
+static void accepted(struct mm_port *port, const struct xway_ctl *msg)
+{
+	struct mm_chan *ch = port->ch;
+
+	if (map(ch, msg)) {
+		go_live(port, ch, (const void *)msg->body);
+		return;
+	}
+	xway_chan_set_peer_id(&ch->chan, msg);
+	say(ch, XWAY_CTL_CLOSE);
+	mm_port_close(port);
+	queue_delayed_work(xway_core_wq, &port->tend, MM_RETRY);
+}
+
+/* See @ctl in core.h. */
+bool mm_port_ctl(struct xway_link *link, struct xway_chan *chan, const struct xway_ctl *msg)
+{
+	struct xway_ctl no = { .type = XWAY_CTL_DECLINE, .chan = msg->from };
+	struct mm_port *port = mm_port_of(link);
+
+	switch (msg->type) {
+	case XWAY_CTL_OPEN:
+		if (!fits(msg))
+			return false;
+		no.arg = accept(port, msg);
+		if (no.arg)
+			xway_ctl_send(&mm_client, link, &no);
+		return true;
+	case XWAY_CTL_ACCEPT:
+		if (!fits(msg))
+			return false;
+		accepted(port, msg);
+		return true;
+	case XWAY_CTL_DECLINE:
+		mm_port_close(port);
+		if (msg->arg == XWAY_DECLINE_LATER || msg->arg == XWAY_DECLINE_MEMORY)
+			queue_delayed_work(xway_core_wq, &port->tend, MM_RETRY);
+		return true;
+	case XWAY_CTL_CLOSE:
+		/* The peer keeps its half until we send CLOSE: nothing that it sent is lost. */
+		mm_port_close(port);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * See @event in core.h. mm_device_destroy() waits for us before it frees the port. The
+ * words are the poll's to read, under its lock, so this tells what the last poll has found.
+ */
+bool mm_port_event(struct xway_chan *chan)
+{
+	struct mm_port *port = container_of(chan, struct mm_chan, chan)->port;
+	bool news = READ_ONCE(port->news);
+
+	WRITE_ONCE(port->news, false);
+	napi_schedule(&port->napi);
+	return news;
+}
+
+/* See @up in core.h. */
+void mm_port_up(struct xway_link *link)
+{
+	struct mm_port *port = mm_port_of(link);
+
+	if (port)
+		mod_delayed_work(xway_core_wq, &port->tend, 0);
+}
+
+/* See @drain in core.h. */
+void mm_port_drain(struct xway_link *link)
+{
+	struct mm_port *port;
+
+	mutex_lock(&link->lock);
+	port = mm_port_of(link);
+	if (port)
+		mm_port_close(port);
+	mutex_unlock(&link->lock);
+}
+
+/* See @abort in core.h. The drain leaves nothing to do: it does not wait. */
+void mm_port_abort(struct xway_link *link, bool dead)
+{
+	mm_port_drain(link);
+}

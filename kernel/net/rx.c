@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Receiving: frames are copied out of the peer's ring. All of this holds @rx_lock. */
+#include <linux/etherdevice.h>
+
+#include "mmnet.h"
+
+#define MM_COPYBREAK	2048u	/* longer frames go into pages, but for their beginning: */
+#define MM_HEAD		128u	/* Ethernet, IPv6 and TCP with options */
+
+/* The longest frame begins anywhere in a page. */
+static_assert((MM_LEN_MAX - MM_HEAD + PAGE_SIZE - 1) / PAGE_SIZE + 1 <= MAX_SKB_FRAGS + 1);
+
+/* The peer's words. They stay while the caller holds the lock: let_go() takes it. */
+static const struct mm_words *peer_of(const struct mm_port *port)
+{
+	return rcu_dereference_protected(port->rx->chan.peer, lockdep_is_held(&port->rx_lock));
+}
+
+static void copy_head(struct mm_chan *ch, u32 idx, void *to, u32 len)
+{
+	u32 done, n;
+
+	for (done = 0; done < len; done += n) {
+		const void *from;
+
+		n = len - done;
+		from = xway_ring_at(ch->peer_ring, idx + done, ch->peer_size, &n);
+		memcpy(to + done, from, n);
+	}
+}
+
+/* Copy into pages, each piece to where it is in the ring's page: so a page is copied at once. */
+static bool copy_pages(struct mm_port *port, u32 idx, struct sk_buff *skb, u32 len)
+{
+	struct mm_chan *ch = port->rx;
+	u32 done, n;
+	int i = 0;
+
+	for (done = 0; done < len; done += n) {
+		u32 off = (idx + done) % PAGE_SIZE;
+		struct page *page = page_pool_dev_alloc_pages(port->pool);
+		void *from;
+
+		if (!page)
+			return false;
+		n = min_t(u32, len - done, PAGE_SIZE - off);
+		from = xway_ring_at(ch->peer_ring, idx + done, ch->peer_size, &n);
+		memcpy(page_address(page) + off, from, n);
+		skb_add_rx_frag(skb, i++, page, off, n, PAGE_SIZE);
+	}
+	return true;
+}
+
+/* Make a packet of a frame in the ring. Return: NULL without memory. */
+static struct sk_buff *copy(struct mm_port *port, u32 idx, u32 len)
+{
+	u32 head = len <= MM_COPYBREAK ? len : MM_HEAD;
+	struct sk_buff *skb = napi_alloc_skb(&port->napi, head);
+
+	if (!skb)
+		return NULL;
+	copy_head(port->rx, idx, skb_put(skb, head), head);
+	if (head == len)
+		return skb;
+	skb_mark_for_recycle(skb);
+	if (copy_pages(port, idx + head, skb, len - head))
+		return skb;
+	kfree_skb(skb);
+	return NULL;
+}
+
+/* Let the stack know what the peer says of checksum and segments. Return: false if that is wrong. */
+static bool describe(struct sk_buff *skb, const struct virtio_net_hdr *hdr)
+{
+	if (hdr->flags & VIRTIO_NET_HDR_F_DATA_VALID)
+		skb->ip_summed = CHECKSUM_UNNECESSARY;
+	return !virtio_net_hdr_to_skb(skb, hdr, virtio_legacy_is_little_endian());
+}
+
+static void take_one(struct mm_port *port, u32 idx, const struct mm_record *rec,
+		     struct sk_buff_head *list)
+{
+	struct sk_buff *skb = copy(port, idx + sizeof(*rec), rec->len);
+
+	if (!skb) {
+		mm_add(port, MM_RX_NO_MEMORY, 1);
+	} else if (!describe(skb, &rec->hdr)) {
+		mm_add(port, MM_RX_BAD_HEADER, 1);
+		kfree_skb(skb);
+	} else {
+		mm_add(port, MM_RX_PACKETS, 1);
+		mm_add(port, MM_RX_BYTES, rec->len);
+		skb->protocol = eth_type_trans(skb, port->dev);
+		skb_record_rx_queue(skb, 0);
+		__skb_queue_tail(list, skb);
+	}
+}
+
+static void release(struct mm_port *port, u32 cons)
+{
+	struct mm_words *own = port->rx->chan.own;
+
+	if (cons == own->cons)
+		return;
+	if (!xway_ring_publish(&own->cons, cons, own->cons, &peer_of(port)->want_room))
+		return;
+	mm_add(port, MM_RX_EVENTS, 1);
+	xway_chan_post(&port->rx->chan);
+}
+
+/* Take at most @budget records. Return: how many. */
+static int take(struct mm_port *port, int budget, struct sk_buff_head *list)
+{
+	struct mm_chan *ch = port->rx;
+	u32 cons = ((struct mm_words *)ch->chan.own)->cons, left;
+	int taken;
+
+	/* Pairs with the release of @prod in tx.c: the records are there. */
+	if (!xway_ring_unread(ring_load_acquire(&peer_of(port)->prod), cons, ch->peer_size, &left)) {
+		mm_port_broken(port);
+		return 0;
+	}
+	for (taken = 0; left && taken < budget; taken++) {
+		u32 size = sizeof(struct mm_record);
+		const u64 *at = xway_ring_at(ch->peer_ring, cons, ch->peer_size, &size);
+		union {
+			u64 words[2];
+			struct mm_record rec;
+		} copy = { .words = { READ_ONCE(at[0]), READ_ONCE(at[1]) } };
+
+		if (copy.rec.len < ETH_HLEN || copy.rec.len > MM_LEN_MAX ||
+		    mm_space(copy.rec.len) > left) {
+			mm_port_broken(port);
+			break;
+		}
+		take_one(port, cons, &copy.rec, list);
+		cons += mm_space(copy.rec.len);
+		left -= mm_space(copy.rec.len);
+	}
+	release(port, cons);
+	return taken;
+}
+
+/* Have the peer's next record cause an event. Return: true if it is there already. */
+static bool arm(struct mm_port *port)
+{
+	struct mm_words *own = port->rx->chan.own;
+
+	xway_ring_arm(&own->want_data, own->cons + 1);
+	return ring_load(&peer_of(port)->prod) != own->cons;
+}
+
+/* NAPI's poll */
+int mm_rx_poll(struct napi_struct *napi, int budget)
+{
+	struct mm_port *port = container_of(napi, struct mm_port, napi);
+	struct sk_buff_head list;
+	struct sk_buff *skb;
+	bool more = false;
+	int taken = 0;
+
+	__skb_queue_head_init(&list);
+	spin_lock(&port->rx_lock);
+	mm_add(port, MM_RX_POLLS, 1);
+	if (port->rx && !READ_ONCE(port->broken)) {
+		taken = take(port, budget, &list);
+		if (mm_tx_wake(port) || taken)
+			WRITE_ONCE(port->news, true);
+	}
+	spin_unlock(&port->rx_lock);
+	while ((skb = __skb_dequeue(&list)))
+		napi_gro_receive(napi, skb);
+	/* It is false if the poll is due again, also where gro_flush_timeout delays it. */
+	if (taken == budget || !napi_complete_done(napi, taken))
+		return taken;
+	spin_lock(&port->rx_lock);
+	if (port->rx && !READ_ONCE(port->broken))
+		more = arm(port);
+	spin_unlock(&port->rx_lock);
+	if (more)
+		napi_schedule(napi);
+	return taken;
+}
+
+/**
+ * mm_rx_rest() - take what is left in the peer's ring, before the channel ends
+ * @port: the port, with a live channel
+ *
+ * The peer can be writing: it may add as much as was there, but not for ever.
+ *
+ * Context: process, link's lock held; the device is up or was just now.
+ */
+void mm_rx_rest(struct mm_port *port)
+{
+	struct mm_words *own = port->rx->chan.own;
+	struct sk_buff_head list;
+	struct sk_buff *skb;
+	u32 end, taken;
+
+	__skb_queue_head_init(&list);
+	spin_lock_bh(&port->rx_lock);
+	end = own->cons + port->rx->peer_size;
+	spin_unlock_bh(&port->rx_lock);
+	do {
+		spin_lock_bh(&port->rx_lock);
+		taken = READ_ONCE(port->broken) ? 0 : take(port, NAPI_POLL_WEIGHT, &list);
+		if ((s32)(end - own->cons) <= 0)
+			taken = 0;
+		spin_unlock(&port->rx_lock);
+		while ((skb = __skb_dequeue(&list)))
+			netif_receive_skb(skb);
+		local_bh_enable();
+	} while (taken == NAPI_POLL_WEIGHT);
+}

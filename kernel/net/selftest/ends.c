@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/etherdevice.h>
+#include <linux/rtnetlink.h>
+
+#include "ends.h"
+
+#define PROTOCOL 0x88b5	/* for experiments: IEEE 802 */
+#define PATIENCE (5 * HZ)
+
+struct mm_port *port[2];
+u32 arrived[2], wrong[2];
+static bool registered;
+
+static u8 byte_at(u32 len, u32 at)
+{
+	return len * 31 + at + (at >> 8);
+}
+
+static int receive(struct sk_buff *skb, struct net_device *dev, struct packet_type *type,
+		   struct net_device *orig)
+{
+	int which = port[A] && dev == port[A]->dev ? A : P;
+	u32 i;
+
+	arrived[which]++;
+	if (skb_linearize(skb)) {
+		wrong[which]++;
+	} else {
+		for (i = 0; i < skb->len; i++)
+			if (skb->data[i] != byte_at(skb->len, i))
+				break;
+		wrong[which] += i < skb->len;
+	}
+	kfree_skb(skb);
+	return 0;
+}
+
+static struct packet_type type = {
+	.type = cpu_to_be16(PROTOCOL),
+	.func = receive,
+};
+
+/* Send a frame of a known content, of so many bytes behind its Ethernet header. */
+bool send(int which, u32 len)
+{
+	struct net_device *dev = port[which]->dev;
+	struct sk_buff *skb = alloc_skb(len + ETH_HLEN + LL_RESERVED_SPACE(dev), GFP_KERNEL);
+	u32 i;
+
+	if (!skb)
+		return false;
+	skb_reserve(skb, LL_RESERVED_SPACE(dev));
+	skb->dev = dev;
+	skb->protocol = htons(PROTOCOL);
+	for (i = 0; i < len; i++)
+		*(u8 *)skb_put(skb, 1) = byte_at(len, i);
+	skb_reset_network_header(skb);
+	dev_hard_header(skb, dev, PROTOCOL, dev->broadcast, NULL, len);
+	dev_queue_xmit(skb);
+	return true;
+}
+
+u64 count(int which, enum mm_count what)
+{
+	return READ_ONCE(port[which]->count[what]);
+}
+
+/* Let an end's device look at the ring. */
+void poll(int which)
+{
+	look(which);
+	local_bh_disable();
+	napi_schedule(&port[which]->napi);
+	local_bh_enable();
+	napi_synchronize(&port[which]->napi);
+	flush_workqueue(xway_core_wq);
+}
+
+/* Wait for a channel between the two devices. */
+bool live(void)
+{
+	unsigned long till = jiffies + PATIENCE;
+
+	while (time_before(jiffies, till)) {
+		int i;
+
+		for (i = 0; i < 2; i++)
+			mod_delayed_work(xway_core_wq, &port[i]->tend, 0);
+		flush_workqueue(xway_core_wq);
+		look(P);
+		look(A);
+		flush_workqueue(xway_core_wq);
+		if (netif_carrier_ok(port[P]->dev) && netif_carrier_ok(port[A]->dev))
+			return true;
+		msleep(1);
+	}
+	return false;
+}
+
+static bool begin(void)
+{
+	int i, err = 0;
+
+	memset(arrived, 0, sizeof(arrived));
+	memset(wrong, 0, sizeof(wrong));
+	EXPECT(!xway_client_register(&mm_client));
+	registered = true;
+	for (i = 0; i < 2; i++) {
+		struct xway_link *link = &end(i)->pub;
+
+		mutex_lock(&link->lock);
+		port[i] = mm_port_of(link);
+		mutex_unlock(&link->lock);
+		EXPECT(port[i]);
+	}
+	dev_add_pack(&type);
+	rtnl_lock();
+	for (i = 0; i < 2; i++)
+		err = dev_open(port[i]->dev, NULL) ?: err;
+	rtnl_unlock();
+	EXPECT(!err && live());
+	return true;
+}
+
+/* Set up a channel and run the test. */
+bool ends_run(const struct xway_test *test)
+{
+	return begin() && test->run();
+}
+
+void ends_end(void)
+{
+	if (!registered)
+		return;
+	registered = false;
+	xway_client_unregister(&mm_client);
+	if (port[P] && port[A])
+		dev_remove_pack(&type);
+	port[P] = NULL;
+	port[A] = NULL;
+}
+
+bool ends_nothing_left(void)
+{
+	return true;
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Sending: frames are copied into the own ring. All of this holds the device's tx lock. */
+#include "mmnet.h"
+
+/* The peer's words. They stay while the caller holds the lock: let_go() takes it. */
+static const struct mm_words *peer_of(const struct mm_chan *ch)
+{
+	return rcu_dereference_protected(ch->chan.peer, true);
+}
+
+/* Bytes of the own ring that may be written. Return: false if the peer breaks the rules. */
+static bool room(struct mm_port *port, struct mm_chan *ch, u32 *bytes)
+{
+	u32 used;
+
+	/* Pairs with the release of @cons in rx.c: what was there is read. */
+	if (!xway_ring_unread(READ_ONCE(port->prod), ring_load_acquire(&peer_of(ch)->cons),
+			      ch->size, &used))
+		return false;
+	*bytes = ch->size - used;
+	return true;
+}
+
+static void copy(struct mm_chan *ch, u32 idx, const struct sk_buff *skb)
+{
+	u32 done, n;
+
+	for (done = 0; done < skb->len; done += n) {
+		void *to;
+
+		n = skb->len - done;
+		to = xway_ring_at(ch->ring, idx + done, ch->size, &n);
+		/* It cannot fail: all of it is in the packet. */
+		skb_copy_bits(skb, done, to, n);
+	}
+}
+
+static void publish(struct mm_port *port, struct mm_chan *ch)
+{
+	struct mm_words *own = ch->chan.own;
+
+	if (own->prod == port->prod)
+		return;
+	mm_add(port, MM_TX_PUBLISHED, 1);
+	if (!xway_ring_publish(&own->prod, port->prod, own->prod, &peer_of(ch)->want_data))
+		return;
+	mm_add(port, MM_TX_EVENTS, 1);
+	xway_chan_post(&ch->chan);
+}
+
+/* There may be no room for the largest record: stop until there is. */
+static void stop_if_full(struct mm_port *port, struct mm_chan *ch)
+{
+	struct mm_words *own = ch->chan.own;
+	u32 bytes;
+
+	if (!room(port, ch, &bytes) || bytes >= MM_RECORD_MAX)
+		return;
+	netif_stop_queue(port->dev);
+	mm_add(port, MM_TX_STOPPED, 1);
+	publish(port, ch);
+	xway_ring_arm(&own->want_room, port->prod + MM_RECORD_MAX - ch->size);
+	if (room(port, ch, &bytes) && bytes >= MM_RECORD_MAX)
+		netif_start_queue(port->dev);
+}
+
+/**
+ * mm_tx_wake() - go on sending, if that has stopped and there is room again
+ * @port: the port
+ *
+ * Context: the poll, with @rx_lock held, so the peer's words stay.
+ * Return: true if it goes on.
+ */
+bool mm_tx_wake(struct mm_port *port)
+{
+	struct mm_chan *ch = port->rx;
+	u32 bytes;
+
+	lockdep_assert_held(&port->rx_lock);
+	if (!netif_queue_stopped(port->dev))
+		return false;
+	if (!room(port, ch, &bytes)) {
+		mm_port_broken(port);
+		return false;
+	}
+	if (bytes < MM_RECORD_MAX)
+		return false;
+	netif_wake_queue(port->dev);
+	return true;
+}
+
+/* Write a record, not published yet. Return: false if the packet cannot be sent. */
+static bool put(struct mm_port *port, struct mm_chan *ch, const struct sk_buff *skb)
+{
+	u32 size = sizeof(struct mm_record), need = mm_space(skb->len), bytes;
+	struct mm_record *rec;
+
+	if (skb->len > MM_LEN_MAX || skb->len < ETH_HLEN)
+		return false;
+	if (!room(port, ch, &bytes)) {
+		mm_port_broken(port);
+		return false;
+	}
+	/* stop_if_full() has seen to it, unless the peer has taken back what it said. */
+	if (bytes < need)
+		return false;
+	rec = xway_ring_at(ch->ring, port->prod, ch->size, &size);
+	if (virtio_net_hdr_from_skb(skb, &rec->hdr, virtio_legacy_is_little_endian(), true, 0))
+		return false;
+	rec->len = skb->len;
+	rec->pad = 0;
+	copy(ch, port->prod + size, skb);
+	WRITE_ONCE(port->prod, port->prod + need);
+	return true;
+}
+
+/* ndo_start_xmit */
+netdev_tx_t mm_tx(struct sk_buff *skb, struct net_device *dev)
+{
+	struct mm_port *port = netdev_priv(dev);
+	struct mm_chan *ch = port->tx;
+
+	if (likely(ch && put(port, ch, skb))) {
+		mm_add(port, MM_TX_PACKETS, 1);
+		mm_add(port, MM_TX_BYTES, skb->len);
+		skb_tx_timestamp(skb);
+		dev_consume_skb_any(skb);
+	} else {
+		mm_add(port, MM_TX_DROPPED, 1);
+		dev_kfree_skb_any(skb);
+	}
+	if (unlikely(!ch))
+		return NETDEV_TX_OK;
+	stop_if_full(port, ch);
+	/* What comes at once travels together. */
+	if (!netdev_xmit_more() || netif_queue_stopped(dev))
+		publish(port, ch);
+	return NETDEV_TX_OK;
+}
+
+/* ndo_features_check: what the peer cannot receive as segments is cut here. */
+netdev_features_t mm_tx_features(struct sk_buff *skb, struct net_device *dev,
+				 netdev_features_t features)
+{
+	const struct mm_port *port = netdev_priv(dev);
+	const struct mm_chan *ch;
+
+	/* The packet's lock is not held yet: what is read here may be of the channel before. */
+	rcu_read_lock();
+	ch = READ_ONCE(port->tx);
+	if (skb_is_gso(skb) && (skb_shinfo(skb)->gso_type & SKB_GSO_UDP_L4) &&
+	    !(ch && (READ_ONCE(ch->features) & MM_FEATURE_USO)))
+		features &= ~NETIF_F_GSO_MASK;
+	rcu_read_unlock();
+	return features;
+}
