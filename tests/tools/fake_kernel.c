@@ -166,6 +166,17 @@ static void put_service(struct nlmsghdr *nlh, const char *name)
 	mnl_attr_nest_end(nlh, nest);
 }
 
+static void put_net(struct nlmsghdr *nlh)
+{
+	struct nlattr *nest = mnl_attr_nest_start(nlh, XWAY_A_SERVICE);
+
+	mnl_attr_put_strz(nlh, XWAY_A_NAME, "net");
+	mnl_attr_put_strz(nlh, XWAY_A_DEVICE, "mm0");
+	mnl_attr_put_strz(nlh, XWAY_A_STATE, "waiting");
+	put_stats(nlh, false);
+	mnl_attr_nest_end(nlh, nest);
+}
+
 static void put_peer(struct nlmsghdr *nlh)
 {
 	static const uint8_t v4[4] = { 10, 0, 0, 2 }, v6[16] = { 0xfd, [15] = 2 };
@@ -186,6 +197,8 @@ static void put_peer(struct nlmsghdr *nlh)
 	mnl_attr_put_u32(nlh, XWAY_A_SILENT, env("FAKE_SILENT"));
 	put_service(nlh, "sockets");
 	put_service(nlh, "other");
+	if (env("FAKE_NET"))
+		put_net(nlh);
 }
 
 static void put_conn(struct nlmsghdr *nlh, int i)

@@ -252,6 +252,23 @@ def test_peer_and_stats(xway):
     assert re.search(r"^  no-memory +3$", xway("stats").stdout, re.M)
 
 
+def test_net(xway):
+    assert xway("net").stdout == "no devices (modprobe mmnet)\n"
+    assert json.loads(xway("net", "-j").stdout) == []
+    assert xway("net", FAKE_NET=1).stdout.startswith(
+        "mm0: to xen:7, waiting\n    addresses of the peer: 10.0.0.2 fd00::2/64\n"
+    )
+    assert json.loads(xway("net", "-j", FAKE_NET=1).stdout) == [
+        {
+            "device": "mm0",
+            "peer": "xen:7",
+            "addresses": ["10.0.0.2", "fd00::2/64"],
+            "state": "waiting",
+            "stats": {"attached": 7, "bytes_ring": 5000000000, "never": 0},
+        }
+    ]
+
+
 def test_interrupted_dump(xway):
     """A dump that changed meanwhile is taken again, and never twice over."""
     done = xway("conn", "-j", FAKE_CONNS=2, FAKE_INTR=3)
@@ -407,7 +424,7 @@ def test_full_output(programs):
     assert b"xway: cannot write: No space left on device" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["show", "peer", "conn", "stats", "holders", "off"])
+@pytest.mark.parametrize("command", ["show", "peer", "conn", "net", "stats", "holders", "off"])
 def test_random_attributes(programs, run, command):
     """Whatever the kernel sends: an answer, and no access out of bounds."""
     for seed in range(1, 40):

@@ -22,6 +22,7 @@ struct options {
 int cmd_show(int argc, char **argv, const struct options *o);
 int cmd_peer(int argc, char **argv, const struct options *o);
 int cmd_conn(int argc, char **argv, const struct options *o);
+int cmd_net(int argc, char **argv, const struct options *o);
 int cmd_stats(int argc, char **argv, const struct options *o);
 int cmd_on(int argc, char **argv, const struct options *o);
 int cmd_off(int argc, char **argv, const struct options *o);

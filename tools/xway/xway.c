@@ -17,6 +17,7 @@ static const struct {
 	{ "show", cmd_show, "", "the state, and the peers in short (also without a command)" },
 	{ "peer", cmd_peer, "", "the peers" },
 	{ "conn", cmd_conn, "", "the connections: which way each direction goes, and why" },
+	{ "net", cmd_net, "", "the network devices to peers" },
 	{ "stats", cmd_stats, "", "counters, and reasons for which connections stayed on TCP" },
 	{ "on", cmd_on, "", "accelerate new connections" },
 	{ "off", cmd_off, "[--wait SECONDS]", "stop, and return open connections to TCP" },

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <stdio.h>
+
+#include "cmd.h"
+#include "model.h"
+#include "out.h"
+
+/* The devices of the peers that have one, each with its peer. */
+static json_t *devices_of(const json_t *peers)
+{
+	json_t *devices = json_array(), *peer;
+	size_t i;
+
+	json_array_foreach(peers, i, peer) {
+		json_t *net = json_object_get(json_object_get(peer, "services"), "net");
+
+		if (!net)
+			continue;
+		net = json_copy(net);
+		json_object_set(net, "peer", json_object_get(peer, "peer"));
+		json_object_set(net, "addresses", json_object_get(peer, "addresses"));
+		json_array_append_new(devices, net);
+	}
+	return devices;
+}
+
+static void print(const json_t *device)
+{
+	printf("%s: to %s, %s\n    addresses of the peer: ", out_str(device, "device"),
+	       out_str(device, "peer"), out_str(device, "state"));
+	out_words(json_object_get(device, "addresses"));
+	putchar('\n');
+	out_counters(json_object_get(device, "stats"), "    ", 0);
+}
+
+int cmd_net(int argc, char **argv, const struct options *o)
+{
+	json_t *peers, *devices, *device;
+	struct ipc *ipc;
+	size_t i;
+
+	if (no_arguments(argc, argv))
+		return EXIT_USAGE;
+	ipc = ipc_open(IPC_CORE);
+	if (!ipc)
+		return EXIT_FAILED;
+	peers = model_peers(ipc);
+	ipc_close(ipc);
+	if (!peers)
+		return EXIT_FAILED;
+	devices = devices_of(peers);
+	json_decref(peers);
+	if (o->json)
+		out_json(devices);
+	else if (!json_array_size(devices))
+		puts("no devices (modprobe mmnet)");
+	else
+		json_array_foreach(devices, i, device)
+			print(device);
+	json_decref(devices);
+	return out_end();
+}
