@@ -491,6 +491,14 @@ static int read_members(void)
 			m->listed = true;
 	}
 	members_leave(false);
+	/* Who has ended goes first: it may be back already, with another number. */
+	for (i = 0; i < n; i++) {
+		if (!values[i] || strncmp(values[i], "gone ", 5) ||
+		    kstrtouint(dir[i], 10, &domid))
+			continue;
+		err = member_update(domid, values[i]) ?: err;
+		values[i] = NULL;
+	}
 	for (i = 0; i < n; i++)
 		if (values[i] && !kstrtouint(dir[i], 10, &domid))
 			err = member_update(domid, values[i]) ?: err;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The network device. It exists as long as the link, and has a carrier while there is a channel. */
+/* The network device. It has a carrier while there is a channel. */
 #include <linux/etherdevice.h>
 
 #include "mmnet.h"
@@ -71,16 +71,15 @@ static void mm_setup(struct net_device *dev)
 }
 
 /**
- * mm_device_create() - make and register the device of a link
- * @link: the link
+ * mm_device_create() - make and register the device of a peer
+ * @id: the peer's id
  *
  * Context: process; takes the RTNL.
  * Return: what the device keeps, or an error pointer.
  */
-struct mm_port *mm_device_create(struct xway_link *link)
+struct mm_port *mm_device_create(const char *id)
 {
 	struct page_pool_params pool = { .pool_size = MM_POOL_PAGES, .nid = NUMA_NO_NODE };
-	const char *id = xway_peer_id(link->peer);
 	struct net_device *dev;
 	struct mm_port *port;
 	int err;
@@ -90,7 +89,8 @@ struct mm_port *mm_device_create(struct xway_link *link)
 		return ERR_PTR(-ENOMEM);
 	port = netdev_priv(dev);
 	port->dev = dev;
-	port->link = xway_link_get(link);
+	strscpy(port->id, id, sizeof(port->id));
+	mutex_init(&port->lock);
 	spin_lock_init(&port->rx_lock);
 	INIT_DELAYED_WORK(&port->tend, mm_port_tend);
 	port->pool = page_pool_create(&pool);
@@ -113,7 +113,6 @@ err_pool:
 	page_pool_destroy(port->pool);
 err_free:
 	free_netdev(dev);
-	xway_link_put(link);
 	return ERR_PTR(err);
 }
 
@@ -132,20 +131,17 @@ const char *mm_device_state(const struct mm_port *port)
 }
 
 /**
- * mm_device_destroy() - unregister and free the device of a link
- * @port: what it keeps; it has no channel, and none begins any more
+ * mm_device_destroy() - unregister and free a device
+ * @port: what it keeps; it has no link, and gets none any more
  *
  * Context: process; takes the RTNL.
  */
 void mm_device_destroy(struct mm_port *port)
 {
-	struct xway_link *link = port->link;
-
 	unregister_netdev(port->dev);
 	/* mm_port_event() may still run for the last channel. After that nothing queues work. */
 	synchronize_rcu();
 	cancel_delayed_work_sync(&port->tend);
 	page_pool_destroy(port->pool);
 	free_netdev(port->dev);
-	xway_link_put(link);
 }

@@ -29,7 +29,7 @@ static void get_drvinfo(struct net_device *dev, struct ethtool_drvinfo *info)
 
 	strscpy(info->driver, "mmnet", sizeof(info->driver));
 	strscpy(info->version, XWAY_VERSION, sizeof(info->version));
-	strscpy(info->bus_info, port->link->name, sizeof(info->bus_info));
+	strscpy(info->bus_info, port->id, sizeof(info->bus_info));
 }
 
 static int get_sset_count(struct net_device *dev, int set)

@@ -44,38 +44,16 @@ u32 mm_ring_pages(void)
 
 static int add_link(struct xway_link *link)
 {
-	struct mm_port *port;
-
 	if (!local && strstarts(link->name, "local:"))
 		return 0;
-	port = mm_device_create(link);
-	if (IS_ERR(port))
-		return PTR_ERR(port);
-	mutex_lock(&link->lock);
-	rcu_assign_pointer(link->data[XWAY_SERVICE_NET], port);
-	mutex_unlock(&link->lock);
-	return 0;
-}
-
-static void del_link(struct xway_link *link)
-{
-	struct mm_port *port;
-
-	mutex_lock(&link->lock);
-	port = mm_port_of(link);
-	if (port)
-		mm_port_close(port);
-	RCU_INIT_POINTER(link->data[XWAY_SERVICE_NET], NULL);
-	mutex_unlock(&link->lock);
-	if (port)
-		mm_device_destroy(port);
+	return mm_ports_add_link(link);
 }
 
 const struct xway_client mm_client = {
 	.service = XWAY_SERVICE_NET,
 	.name = "net",
 	.add_link = add_link,
-	.del_link = del_link,
+	.del_link = mm_ports_del_link,
 	.up = mm_port_up,
 	.ctl = mm_port_ctl,
 	.event = mm_port_event,
@@ -92,6 +70,7 @@ static int __init mm_init(void)
 static void __exit mm_exit(void)
 {
 	xway_client_unregister(&mm_client);
+	mm_ports_exit();
 }
 
 module_init(mm_init);

@@ -8,7 +8,13 @@
  * own ring, and the reader copies it out again: so what the reader's kernel checks and
  * keeps cannot change, and a slow reader keeps no page of the peer.
  *
+ * A device is its peer's, by the peer's id, and outlives the link: a peer that was saved
+ * or migrated comes back by another one.
+ *
  * Locks, each taken under those before it:
+ *	mm_ports_lock		the list of ports
+ *	the RTNL		devices come, go, up and down
+ *	mm_port's @lock		which link it has
  *	a link's @lock		channels begin and end
  *	mm_port's @rx_lock	who reads the peer's ring holds it
  *	the device's tx lock	who writes the own ring holds it
@@ -116,9 +122,14 @@ enum mm_count {
 /**
  * struct mm_port - what a device keeps: its end of the channel to one peer
  * @dev: the device, whose private part this is
- * @link: the link, a reference
+ * @node: in the list of ports
+ * @id: the peer's id, see xway_peer_id()
+ * @lock: see the top of this file
+ * @link: the link, a reference, or NULL while there is none; written under @lock and the
+ *	link's lock
+ * @linger: destroys the device when there has been no link for long
  * @ch: the channel, or NULL; under the link's lock
- * @up: the device is up; under the link's lock
+ * @up: the device is up; written under @lock, and the link's lock if there is a link
  * @tend: opens a channel, or ends a broken one
  * @napi: reads the peer's ring
  * @broken: the peer has broken the rules of the channel
@@ -132,7 +143,11 @@ enum mm_count {
  */
 struct mm_port {
 	struct net_device *dev;
+	struct list_head node;
+	char id[40];
+	struct mutex lock;	/* see the top of this file */
 	struct xway_link *link;
+	struct delayed_work linger;
 	struct mm_chan *ch;
 	bool up;
 	bool broken;
@@ -165,9 +180,14 @@ extern const struct xway_client mm_client;
 u32 mm_ring_pages(void);
 
 /* device.c */
-struct mm_port *mm_device_create(struct xway_link *link);
+struct mm_port *mm_device_create(const char *id);
 void mm_device_destroy(struct mm_port *port);
 const char *mm_device_state(const struct mm_port *port);
+
+/* ports.c: which link has which device */
+int mm_ports_add_link(struct xway_link *link);
+void mm_ports_del_link(struct xway_link *link);
+void mm_ports_exit(void);
 
 /* port.c: the life of a channel */
 struct mm_port *mm_port_of(struct xway_link *link);

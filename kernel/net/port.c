@@ -36,7 +36,7 @@ void mm_port_broken(struct mm_port *port)
 
 static bool may_begin(struct mm_port *port)
 {
-	return port->up && xway_link_is_up(port->link) && mm_port_of(port->link) == port;
+	return port->up && port->link && xway_link_is_up(port->link) && mm_port_of(port->link) == port;
 }
 
 /* Who uses a channel holds one of the locks, so no grace period is needed. */
@@ -169,9 +169,13 @@ void mm_port_tend(struct work_struct *work)
 	struct mm_port *port = container_of(to_delayed_work(work), struct mm_port, tend);
 	unsigned int noio = memalloc_noio_save();
 
-	mutex_lock(&port->link->lock);
-	tend(port);
-	mutex_unlock(&port->link->lock);
+	mutex_lock(&port->lock);
+	if (port->link) {
+		mutex_lock(&port->link->lock);
+		tend(port);
+		mutex_unlock(&port->link->lock);
+	}
+	mutex_unlock(&port->lock);
 	memalloc_noio_restore(noio);
 }
 
@@ -186,11 +190,17 @@ void mm_port_set_up(struct mm_port *port, bool up)
 {
 	unsigned int noio = memalloc_noio_save();
 
-	mutex_lock(&port->link->lock);
-	port->up = up;
-	if (!up)
-		mm_port_close(port);
-	mutex_unlock(&port->link->lock);
+	mutex_lock(&port->lock);
+	if (port->link) {
+		mutex_lock(&port->link->lock);
+		port->up = up;
+		if (!up)
+			mm_port_close(port);
+		mutex_unlock(&port->link->lock);
+	} else {
+		port->up = up;
+	}
+	mutex_unlock(&port->lock);
 	memalloc_noio_restore(noio);
 	if (up)
 		mod_delayed_work(xway_core_wq, &port->tend, 0);

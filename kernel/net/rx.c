@@ -69,7 +69,7 @@ static struct sk_buff *copy(struct mm_port *port, u32 idx, u32 len)
 	return NULL;
 }
 
-/* Let the stack know what the peer says of checksum and segments. Return: false if that is wrong. */
+/* Tell the packet what the peer says of checksum and segments. Return: false if it is wrong. */
 static bool describe(struct sk_buff *skb, const struct virtio_net_hdr *hdr)
 {
 	if (hdr->flags & VIRTIO_NET_HDR_F_DATA_VALID)
@@ -112,11 +112,13 @@ static void release(struct mm_port *port, u32 cons)
 static int take(struct mm_port *port, int budget, struct sk_buff_head *list)
 {
 	struct mm_chan *ch = port->rx;
-	u32 cons = ((struct mm_words *)ch->chan.own)->cons, left;
+	struct mm_words *own = ch->chan.own;
+	const struct mm_words *peer = peer_of(port);
+	u32 cons = own->cons, left;
 	int taken;
 
 	/* Pairs with the release of @prod in tx.c: the records are there. */
-	if (!xway_ring_unread(ring_load_acquire(&peer_of(port)->prod), cons, ch->peer_size, &left)) {
+	if (!xway_ring_unread(ring_load_acquire(&peer->prod), cons, ch->peer_size, &left)) {
 		mm_port_broken(port);
 		return 0;
 	}

@@ -92,7 +92,7 @@ bool live(void)
 		flush_workqueue(xway_core_wq);
 		if (netif_carrier_ok(port[P]->dev) && netif_carrier_ok(port[A]->dev))
 			return true;
-		msleep(1);
+		usleep_range(500, 1000);
 	}
 	return false;
 }

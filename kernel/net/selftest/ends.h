@@ -11,7 +11,7 @@ extern const struct xway_test frames_tests[];
 extern const struct xway_test lies_tests[];
 
 extern struct mm_port *port[2];	/* by P and A, see fake.h */
-extern u32 arrived[2], wrong[2];	/* frames of a known content, by the device that they came by */
+extern u32 arrived[2], wrong[2];	/* frames of a known content, by where they came */
 
 bool ends_run(const struct xway_test *test);
 void ends_end(void);
