@@ -2,7 +2,8 @@
 """Datagrams and streams between two ends of a network, with their content compared.
 
 packets.py serve ADDRESS PORT           sends back what comes, until it is ended
-packets.py check ADDRESS PORT [MIB]     sends, and compares what comes back; prints what it did
+packets.py check ADDRESS PORT [MIB [TIMES]]
+                                        sends, and compares what comes back; prints what it did
 """
 
 import errno
@@ -13,7 +14,7 @@ import threading
 import time
 
 SIZES = [1, 63, 64, 1000, 1472, 1473, 4000, 8192, 20000, 65000]
-PATIENCE = 60  # seconds without an answer
+PATIENCE = 120  # seconds without an answer
 TRIES = 5  # a datagram may be lost
 
 
@@ -95,10 +96,11 @@ def check_stream(address: str, port: int, mib: int) -> None:
 def main(words: list[str]) -> None:
     if words[0] == "serve":
         serve(words[1], int(words[2]))
-    mib = int(words[3]) if len(words) > 3 else 4
-    again = check_datagrams(words[1], int(words[2]))
-    check_stream(words[1], int(words[2]), mib)
-    print(f"{words[1]}: {2 * len(SIZES)} datagrams, of which {again} twice, and {mib} MiB both ways")
+    mib, times = (int(word) for word in (words[3:] + ["4", "1"][len(words[3:]) :])[:2])
+    for _ in range(times):
+        again = check_datagrams(words[1], int(words[2]))
+        check_stream(words[1], int(words[2]), mib)
+        print(f"{words[1]}: {2 * len(SIZES)} datagrams, of which {again} twice, and {mib} MiB both ways")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import pytest
 
 from rig import pace
 from rig.guest import Guest
+from rig.machine import Machine
 from tests import traffic
 from tests.traffic import Ends, linked, until
 
@@ -82,3 +83,22 @@ def test_packets(ends: Ends, mtu: int) -> None:
                 assert not mm[f"{way}_errors"] + mm[f"{way}_dropped"], mm
                 assert eth[f"{way}_bytes"] < MIB, eth
             assert not own(guest)["violations"]
+
+
+def test_saved(machine: Machine, ends: Ends) -> None:
+    """A stream by MMNet outlives save and restore of a guest, and goes on by the same devices."""
+    with joined(ends):
+        address = ADDRESSES["ipv4"][1]
+        server = ends.passive.start(f"exec {PACKETS} serve {address} {PORT}")
+        try:
+            ends.passive.run(LISTENING)
+            before = statistics(ends.active, "mm0")
+            client = ends.active.start(f"exec {PACKETS} check {address} {PORT} 1 20")
+            until(lambda: statistics(ends.active, "mm0")["tx_bytes"] > before["tx_bytes"] + 2 * MIB, "bytes")
+            machine.dom0.run("xl save g1 /tmp/image && xl restore /tmp/image && rm /tmp/image", timeout=400)
+            done = client.wait(300)
+            assert done.status == 0, done.stdout + done.stderr
+            assert own(ends.active)["opened"] == own(ends.passive)["opened"] == 2
+            assert statistics(ends.active, "mm0")["tx_bytes"] - before["tx_bytes"] > 20 * MIB
+        finally:
+            server.kill()
