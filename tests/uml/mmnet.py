@@ -1,4 +1,4 @@
-"""MMNet in the User-mode kernel: the two devices of the transport local, one in a network namespace of its own."""
+"""MMNet in the User-mode kernel: the two devices of the transport local, in a network namespace each."""
 
 import contextlib
 import os

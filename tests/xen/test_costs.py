@@ -49,7 +49,7 @@ LIMITS = {
         "hypercalls": 2,
     },
     ("rr", 1): {
-        "instructions_xway": 1400,
+        "instructions_xway": 1450,
         "locked": 80,
         "locked_xway": 11.2,
         "objects": 0.1,
