@@ -69,7 +69,8 @@ static bool run(const struct xway_tests *tests, const struct xway_test *test)
  * xway_test_all() - run all tests of a module
  * @tests: the tests
  *
- * No other link is up, and the module has not registered anything yet.
+ * No other link is up, no client is registered, and the module has not registered
+ * anything yet.
  *
  * Context: process, may sleep.
  * Return: 0, or -EINVAL if a test fails; the kernel's log says which test and where.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/etherdevice.h>
 #include <linux/rtnetlink.h>
+#include <net/sch_generic.h>
 
 #include "ends.h"
 
@@ -82,6 +83,7 @@ bool live(void)
 	unsigned long till = jiffies + PATIENCE;
 
 	while (time_before(jiffies, till)) {
+		bool ready = true;
 		int i;
 
 		for (i = 0; i < 2; i++)
@@ -90,7 +92,11 @@ bool live(void)
 		look(P);
 		look(A);
 		flush_workqueue(xway_core_wq);
-		if (netif_carrier_ok(port[P]->dev) && netif_carrier_ok(port[A]->dev))
+		/* Until the kernel has seen the carrier, it drops what is sent. */
+		for (i = 0; i < 2; i++)
+			ready &= netif_carrier_ok(port[i]->dev) &&
+				 !qdisc_tx_is_noop(port[i]->dev);
+		if (ready)
 			return true;
 		usleep_range(500, 1000);
 	}
@@ -134,6 +140,7 @@ void ends_end(void)
 		return;
 	registered = false;
 	xway_client_unregister(&mm_client);
+	mm_ports_exit();
 	if (port[P] && port[A])
 		dev_remove_pack(&type);
 	port[P] = NULL;
