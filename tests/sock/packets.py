@@ -2,8 +2,7 @@
 """Datagrams and streams between two ends of a network, with their content compared.
 
 packets.py serve ADDRESS PORT           sends back what comes, until it is ended
-packets.py check ADDRESS PORT [MIB [TIMES]]
-                                        sends, and compares what comes back; prints what it did
+packets.py check ADDRESS PORT [MIB]     sends, and compares what comes back; prints what it did
 """
 
 import errno
@@ -96,11 +95,10 @@ def check_stream(address: str, port: int, mib: int) -> None:
 def main(words: list[str]) -> None:
     if words[0] == "serve":
         serve(words[1], int(words[2]))
-    mib, times = (int(word) for word in (words[3:] + ["4", "1"][len(words[3:]) :])[:2])
-    for _ in range(times):
-        again = check_datagrams(words[1], int(words[2]))
-        check_stream(words[1], int(words[2]), mib)
-        print(f"{words[1]}: {2 * len(SIZES)} datagrams, of which {again} twice, and {mib} MiB both ways")
+    mib = int(words[3]) if len(words) > 3 else 4
+    again = check_datagrams(words[1], int(words[2]))
+    check_stream(words[1], int(words[2]), mib)
+    print(f"{words[1]}: {2 * len(SIZES)} datagrams, of which {again} twice, and {mib} MiB both ways")
 
 
 if __name__ == "__main__":

@@ -93,12 +93,12 @@ def test_saved(machine: Machine, ends: Ends) -> None:
         try:
             ends.passive.run(LISTENING)
             before = statistics(ends.active, "mm0")
-            client = ends.active.start(f"exec {PACKETS} check {address} {PORT} 1 20")
-            until(lambda: statistics(ends.active, "mm0")["tx_bytes"] > before["tx_bytes"] + 2 * MIB, "bytes")
+            client = ends.active.start(f"exec {PACKETS} check {address} {PORT} 24")
+            until(lambda: statistics(ends.active, "mm0")["tx_bytes"] > before["tx_bytes"] + 4 * MIB, "bytes")
             machine.dom0.run("xl save g1 /tmp/image && xl restore /tmp/image && rm /tmp/image", timeout=400)
             done = client.wait(300)
             assert done.status == 0, done.stdout + done.stderr
             assert own(ends.active)["opened"] == own(ends.passive)["opened"] == 2
-            assert statistics(ends.active, "mm0")["tx_bytes"] - before["tx_bytes"] > 20 * MIB
+            assert statistics(ends.active, "mm0")["tx_bytes"] - before["tx_bytes"] > 24 * MIB
         finally:
             server.kill()
