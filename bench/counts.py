@@ -3,11 +3,11 @@
 from collections import Counter
 
 from bench import micro
-from bench.pair import NETFRONT, XWAY, Pair
+from bench.pair import BETWEEN, XWAY, Pair
 from bench.plugin import OBJECTS, Counts, Profiler, functions
 from rig.errors import RigError
 
-OWN = r"xway(_core)?: .*"
+OWN = r"(xway|xway_core|mmnet): .*"
 ALIKE = 0.02  # how much of what the longer run sends more may have gone another way
 IN_XEN = r"\(Xen\)"
 FIGURES = {
@@ -64,7 +64,7 @@ def of_message(
             found.append((counts, int(line["sent"]), pair.bytes()[0].since(before[0]).tx_ring))
         (short, few, first), (long, many, ring) = found
         sent, ring = many - few, ring - first
-        if abs((sent if path == XWAY else 0) - ring) <= ALIKE * sent or path not in (NETFRONT, XWAY):
+        if abs((sent if path == XWAY else 0) - ring) <= ALIKE * sent or path not in BETWEEN:
             return long.less(short), sent // size * (2 if mode == micro.RR else 1)
     raise RigError(f"{path}, {mode} of {size}: {ring} of {sent} bytes went by ring")
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from bench.pair import NETFRONT, RING_SHARE, XWAY, Bytes, Pair
+from bench.pair import BETWEEN, MMNET, NETFRONT, RING_SHARE, XWAY, Bytes, Pair
 from bench.results import Results, size_text
 from rig import pace
 from rig.errors import RigError
@@ -71,7 +71,7 @@ class Micro:
 
     def round(self, path: str) -> Iterator[str]:
         """Measure every size one way; yield a line for each mode."""
-        if path in (NETFRONT, XWAY):
+        if path in BETWEEN:
             self._pair.go(path)
         tests = [(mode, size) for mode in MODES for size in self._plan.sizes]
         if path == VCHAN:
@@ -101,9 +101,11 @@ class Micro:
 
     def measure(self, path: str, mode: str, size: int) -> tuple[float, float | None]:
         """Measure once; return the figure and, between guests, the part that went by ring."""
-        between = path in (NETFRONT, XWAY)
-        before = self._pair.bytes() if between else None
+        before = self._pair.bytes() if path in BETWEEN else None
+        by_device = self._pair.device_bytes() if path == MMNET else 0
         line = self.run(path, mode, size)
+        if path == MMNET and self._pair.device_bytes() - by_device < int(line["sent"]):
+            self._pair.problem(f"{path}, {mode} of {size_text(size)}: bytes went another way")
         share = None
         if before:
             client, server = (now.since(then) for now, then in zip(self._pair.bytes(), before, strict=True))
@@ -121,7 +123,7 @@ class Micro:
             self._pair.problem(
                 f"{what}: only {share:.1%} of {sent} bytes went by ring (g1 {client}, g2 {server})"
             )
-        if path == NETFRONT and client.ring + server.ring:
+        if path != XWAY and client.ring + server.ring:
             self._pair.problem(f"{what}: rings carried bytes (g1 {client}, g2 {server})")
         return share
 
@@ -131,9 +133,9 @@ class Micro:
 
     def _xbench(self, path: str, words: list[str], times: int = 1) -> dict[str, str]:
         place = [path]
-        if path in (NETFRONT, XWAY, ELSEWHERE):
-            to = self._pair.machine.dom0 if path == ELSEWHERE else self._pair.server
-            place = ["tcp", to.ip4, PORT]
+        if path in (*BETWEEN, ELSEWHERE):
+            to = self._pair.machine.dom0.ip4 if path == ELSEWHERE else self._pair.address(path)
+            place = ["tcp", to, PORT]
         client = self._pair.client
         with ThreadPoolExecutor(1) as pool:
             job = pool.submit(client.run, ["xbench", *place, *words], timeout=300 * times)

@@ -14,7 +14,11 @@ from rig.machine import Machine
 RING_SHARE = 0.95  # the least part of the payload that must go by ring, for a figure to count as XWAY's
 LOOK = """ps ax -o pid,stat,wchan:24,args | grep -v '\\]$' | tail -8
 ss -tnoimH | grep -A1 -v 'ESTAB.*:7700' | head -20; xway -j conn; xway stats; dmesg | tail -5"""
-NETFRONT, XWAY = "netfront", "xway"
+NETFRONT, XWAY, MMNET = "netfront", "xway", "mmnet"
+BETWEEN = (NETFRONT, XWAY, MMNET)
+MM_ADDRESSES = ("10.99.0.1", "10.99.0.2")  # of the client's and the server's device mm0
+MM_UP = "modprobe mmnet && ip link set mm0 up && ip addr replace {address}/24 dev mm0"
+MM_CARRIER = "for i in $(seq 300); do ip link show mm0 | grep -q LOWER_UP && exit 0; sleep 0.1; done; exit 1"
 HOST = "12"  # the Debian that all figures in RESULTS.md are from, so that new ones compare with them
 
 T = TypeVar("T")
@@ -68,6 +72,7 @@ class Pair:
 
     machine: Machine
     problems: list[str] = field(default_factory=list)
+    joined: bool = False  # by devices, see join()
 
     def __post_init__(self) -> None:
         self.client = self.machine.guest("g1")
@@ -82,6 +87,21 @@ class Pair:
     def go(self, way: str) -> None:
         """Have connections made from now on go this way."""
         go((self.client, self.server), way)
+
+    def address(self, way: str) -> str:
+        """Return the server's address for connections of the client that shall go this way."""
+        return MM_ADDRESSES[1] if way == MMNET else self.server.ip4
+
+    def join(self) -> None:
+        """Have a network device in each guest that leads to the other."""
+        self.joined = True
+        for guest, address in zip((self.client, self.server), MM_ADDRESSES, strict=True):
+            guest.run(MM_UP.format(address=address))
+        self.both(lambda guest: guest.run(MM_CARRIER, timeout=60))
+
+    def device_bytes(self) -> int:
+        """Return the bytes that have left the client by its network device to the server."""
+        return int(self.client.read("/sys/class/net/mm0/statistics/tx_bytes"))
 
     def bytes(self) -> tuple[Bytes, Bytes]:
         """Return what was counted in both guests until now."""

@@ -48,7 +48,7 @@ OTHERS = "others"
 RELOAD = """set -e
 xway off --wait 20
 /rig/busybox umount /proc/xen
-modprobe -r xway xway_core xen_gntalloc xen_gntdev xen_evtchn xenfs xen_privcmd
+modprobe -r mmnet xway xway_core xen_gntalloc xen_gntdev xen_evtchn xenfs xen_privcmd
 sleep 0.2
 for module in xen_privcmd xenfs xen_evtchn xen_gntdev xen_gntalloc xway_core xway; do
     modprobe $module
@@ -177,6 +177,8 @@ def _symbols(pair: Pair) -> Symbols:
             break
         pair.both(lambda guest: guest.run(RELOAD, timeout=60))
         pair.both(lambda guest: guest.run(LINKED, timeout=60))
+        if pair.joined:
+            pair.join()
     if client != server:
         print("modules are at different places: the server's functions have wrong names", file=sys.stderr)
     return Symbols(client, *pair.both(lambda guest: guest.run("cat /proc/modules").stdout))

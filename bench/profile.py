@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bench import apps, counts, micro, plugin, programs
-from bench.pair import HOST, NETFRONT, XWAY, Pair
+from bench.pair import BETWEEN, HOST, MMNET, NETFRONT, XWAY, Pair
 from bench.results import Results
 from rig import debian, machine
 from rig.errors import RigError
@@ -99,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--path",
         action="append",
-        choices=micro.SOCKETS,
+        choices=(*micro.SOCKETS, MMNET),
         help="default: netfront and xway; programs have only these",
     )
     what = parser.add_mutually_exclusive_group()
@@ -151,6 +151,8 @@ def run(arguments: argparse.Namespace) -> int:
         pair.both(lambda guest: programs.install(guest, made))
         tests = micro.Micro(pair, micro.Plan((), 1, 100, 100, 20), Results({}, tuple(paths)))
         tests.warm_up()
+        if MMNET in paths:
+            pair.join()
         copies = [word for word in COPIES if word in arguments.test]
         running = apps.start(pair, [COPIES[word] for word in copies])
         if pair.problems:
@@ -159,7 +161,7 @@ def run(arguments: argparse.Namespace) -> int:
         profiler = plugin.Profiler(pair, control)
         costs: dict[str, dict[str, dict[str, float]]] = {word: {} for word in arguments.test}
         for path in paths:
-            if path in (NETFRONT, XWAY):
+            if path in BETWEEN:
                 pair.go(path)
             for word in arguments.test:
                 mode, _, size = word.partition(":")
