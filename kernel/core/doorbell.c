@@ -129,7 +129,9 @@ static bool dispatch(struct link *link, const struct xway_header *peer, u32 nr)
 
 /*
  * The peer may have had no slot for a post: look at all channels, as far as the budget
- * goes, and in the next run at those that are left. A jiffy has one such scan at most.
+ * goes, and in the next run at those that are left. A scan is judged as a whole, since
+ * most channels may be idle: after one that has found nothing the doorbell may rest. A
+ * jiffy has one scan at most, since little makes the peer have us look at all channels.
  *
  * Return: true if there is nothing left to look at.
  */
@@ -158,6 +160,8 @@ static bool doorbell_scan(struct link *link, const struct xway_header *peer, u32
 		bell->overflow_seen = n;
 		bell->scanning = true;
 		bell->scan = 0;
+		bell->scan_looks = 0;
+		bell->scan_found = false;
 		queue_work(xway_core_wq, &link->work);
 	}
 	xa_for_each_start(&link->chans, nr, chan, bell->scan) {
@@ -166,11 +170,14 @@ static bool doorbell_scan(struct link *link, const struct xway_header *peer, u32
 			return false;
 		}
 		--*budget;
-		*news += dispatch_chan(chan);
+		++*news;	/* not idle for doorbell_tired() */
+		bell->scan_looks++;
+		bell->scan_found |= dispatch_chan(chan);
 	}
 	bell->scanning = false;
 	bell->scanned = true;
 	bell->scanned_at = jiffies;
+	bell->vain = bell->scan_found ? 0 : bell->scan_looks;
 	return true;
 }
 
@@ -265,10 +272,14 @@ static void doorbell_run(struct tasklet_struct *t)
 	bell->news |= news;
 	if (READ_ONCE(peer->state) == XWAY_ARENA_CLOSING)
 		queue_work(xway_core_wq, &link->work);
-	if (doorbell_tired(bell, BUDGET - budget - news)) {
+	if (doorbell_tired(bell, BUDGET - budget - news) || bell->vain >= IDLE_MAX) {
+		/* A vain scan of many channels has taken longer. */
+		unsigned long rest = REST * max(1u, bell->vain / IDLE_MAX);
+
 		bell->idle = 0;
+		bell->vain = 0;
 		WRITE_ONCE(bell->resting, true);
-		mod_delayed_work(xway_core_wq, &bell->later, REST);
+		mod_delayed_work(xway_core_wq, &bell->later, rest);
 		more = true;
 	} else if (more) {
 		tasklet_schedule(&bell->task);
@@ -325,6 +336,7 @@ void xway_doorbell_reset(struct link *link)
 	bell->overflow_seen = 0;
 	bell->scanning = false;
 	bell->scanned = false;
+	bell->vain = 0;
 	bell->news = false;
 	bell->idle = 0;
 	bell->idle_since = jiffies;

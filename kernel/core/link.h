@@ -32,6 +32,9 @@
  * @overflow_seen: the peer's bell_overflow when the last scan began
  * @ctl_seen: the peer's ctl_prod at its last control bell
  * @scan: the next channel of the scan
+ * @scan_looks: channels that this scan has looked at
+ * @scan_found: it has found something new
+ * @vain: looks of the last scan, if it has found nothing and no rest has followed yet
  * @scanned_at: when the last scan ended, in jiffies
  * @beat_at: when the last beat came, in jiffies
  * @idle: looks since @idle_since that found nothing new
@@ -49,9 +52,12 @@ struct doorbell {
 	bool news;
 	bool scanning;
 	bool scanned;
+	bool scan_found;
 	u32 overflow_seen;
 	u32 ctl_seen;
 	unsigned long scan;
+	u32 scan_looks;
+	u32 vain;
 	unsigned long scanned_at;
 	unsigned long beat_at;
 	u32 idle;

@@ -643,13 +643,6 @@ static void conn_wake_sk(struct sock *sk, bool all)
 	read_unlock(&sk->sk_callback_lock);
 }
 
-/* A number that changes with most changes of the peer's words that are no arrival */
-static u16 words_rest(u32 cons, u32 flags)
-{
-	/* Much is read at a time, often as much as a ring has. */
-	return cons + (cons >> 16) + flags;
-}
-
 /**
  * xway_conn_event() - the peer has posted the channel
  * @conn: connection
@@ -662,8 +655,8 @@ bool xway_conn_event(struct xway_conn *conn)
 	bool work = false, stale = false, moved = false;
 	const struct xway_words *peer;
 	struct sock *sk;
-	u32 prod, flags;
-	u16 gen, rest;
+	u32 prod, cons, flags;
+	u16 gen;
 
 	spin_lock(&conn->lock);
 	sk = conn->sk;
@@ -678,9 +671,11 @@ bool xway_conn_event(struct xway_conn *conn)
 		gen = READ_ONCE(peer->gen);
 		prod = READ_ONCE(peer->prod);
 		flags = READ_ONCE(peer->flags);
-		rest = words_rest(READ_ONCE(peer->cons), flags);
-		moved = rest != conn->rx.notified_rest;
-		conn->rx.notified_rest = rest;
+		cons = READ_ONCE(peer->cons);
+		moved = cons != conn->rx.notified_cons ||
+			(u16)flags != conn->rx.notified_flags;
+		conn->rx.notified_cons = cons;
+		conn->rx.notified_flags = flags;
 		work = (flags & XWAY_WORDS_FALLBACK) ||
 		       test_bit(XWAY_F_FALLBACK, &conn->flags);
 		if (sk && (prod != conn->rx.notified ||
@@ -918,10 +913,16 @@ void xway_conn_waits(struct xway_conn *conn, const struct sock *sk)
  */
 void xway_conn_both_wait(struct xway_conn *conn)
 {
+	bool queued;
+
 	set_bit(XWAY_F_WAITING, &conn->flags);
 	if (!refcount_inc_not_zero(&conn->ref))
 		return;
-	if (mod_delayed_work(xway_conn_wq, &conn->work, STALL_BOTH))
+	/* The helper may be queued to run at once, for something else. Then it looks, too. */
+	queued = timer_pending(&conn->work.timer) ?
+		 mod_delayed_work(xway_conn_wq, &conn->work, STALL_BOTH) :
+		 !queue_delayed_work(xway_conn_wq, &conn->work, STALL_BOTH);
+	if (queued)
 		xway_conn_put(conn);
 }
 

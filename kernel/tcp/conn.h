@@ -128,11 +128,12 @@ struct xway_tx {
  * @was_requeued: bytes were requeued, up to @requeued
  * @requeued: TCP sequence number at which requeued bytes end
  * @late_seq: TCP's next byte at @late_at
- * @late_at: since when TCP could have got the bytes before spilled ones, in jiffies; 0 if
- *	it has all
+ * @late_at: since when TCP could have got the bytes before spilled ones, low bits of
+ *	jiffies; 0 if it has all
  * @notified: the peer's index at the last event; under the connection's @lock
  * @notified_gen: low bits of the peer's last switch at the last event; as @notified
- * @notified_rest: what words_rest() said at the last event; as @notified
+ * @notified_flags: the peer's flags at the last event; as @notified
+ * @notified_cons: the peer's index of what it has read, at the last event; as @notified
  * @ring_bytes: bytes that came by ring
  * @tcp_bytes: bytes that came by TCP
  */
@@ -151,10 +152,11 @@ struct xway_rx {
 	bool was_requeued;
 	u32 requeued;
 	u32 late_seq;
-	unsigned long late_at;
+	u32 late_at;
 	u32 notified;
+	u32 notified_cons;
 	u16 notified_gen;
-	u16 notified_rest;
+	u16 notified_flags;
 	u64 ring_bytes;
 	u64 tcp_bytes;
 };

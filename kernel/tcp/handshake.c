@@ -202,6 +202,17 @@ static void half_failed(struct xway_conn *conn, int err)
 	xway_conn_queue(conn);
 }
 
+/*
+ * The largest ring to ask for. A peer with less memory than this end declines what it
+ * cannot map, without saying how much it could: each time a quarter.
+ */
+static u32 most_pages(const struct xway_conn *conn)
+{
+	u8 n = READ_ONCE(conn->postponed);
+
+	return max(XWAY_RING_PAGES_MAX >> (n > 1 ? 2 * n : 0), xway_ringsize_min());
+}
+
 /**
  * xway_handshake_open() - ask the peer for a channel
  * @conn: connection whose passive end this is
@@ -219,7 +230,7 @@ void xway_handshake_open(struct xway_conn *conn)
 		/* Its end has the connection leave the link. */
 		xway_evict_postpone(conn, XWAY_R_NONE);
 	} else if (begin(conn)) {
-		err = half_make(conn, XWAY_RING_PAGES_MAX);
+		err = half_make(conn, most_pages(conn));
 		if (err) {
 			half_failed(conn, err);
 		} else {

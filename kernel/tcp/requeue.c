@@ -20,7 +20,7 @@
  * fewer than LATE_BYTES more. They may be lost and sent again. But a peer can announce
  * bytes that it never sends, and the socket would stay attached for them.
  */
-#define LATE (60 * HZ)
+#define LATE (20 * 60 * HZ)
 #define LATE_BYTES 65536
 
 /*
@@ -178,11 +178,11 @@ static bool too_late(struct xway_rx *rx, const struct tcp_sock *tp)
 {
 	if (!rx->late_at || !tcp_receive_window(tp) ||
 	    tp->rcv_nxt - rx->late_seq >= LATE_BYTES) {
-		rx->late_at = jiffies ?: 1;
+		rx->late_at = (u32)jiffies ?: 1;
 		rx->late_seq = tp->rcv_nxt;
 		return false;
 	}
-	return time_after(jiffies, rx->late_at + LATE);
+	return (s32)((u32)jiffies - rx->late_at - LATE) > 0;
 }
 
 /**
@@ -236,7 +236,8 @@ int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 	if (after(tp->copied_seq, seq + fin))
 		return -EILSEQ;
 	if (after(seq, tp->rcv_nxt)) {
-		bool late = too_late(rx, tp);
+		/* One that parks stays attached in any case, and so waits as long as TCP. */
+		bool late = !test_bit(XWAY_F_PARK, &conn->flags) && too_late(rx, tp);
 
 		if (sk->sk_state != TCP_CLOSE && !late)
 			return -EAGAIN;

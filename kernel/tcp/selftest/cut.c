@@ -839,10 +839,10 @@ static bool stall_learns(void)
 	return true;
 }
 
-/* A minute passes for P's bytes that wait for others. */
-static void minute(void)
+/* Twenty minutes pass for P's bytes that wait for others. */
+static void minutes(void)
 {
-	conn[P]->rx.late_at -= 61 * HZ;
+	conn[P]->rx.late_at -= 21 * 60 * HZ;
 	xway_conn_queue(conn[P]);
 	let_work();
 }
@@ -865,14 +865,14 @@ static bool late_mark(void)
 	window = tp->rcv_wnd;
 	tp->rcv_wnd = 0;
 	tp->rcv_wup = tp->rcv_nxt;
-	minute();
+	minutes();
 	tp->rcv_wnd = window;
 	EXPECT(sock[P]->sk->sk_state == TCP_ESTABLISHED);
 	/* Or come slowly. */
 	c->rx.late_seq -= 65536;
-	minute();
+	minutes();
 	EXPECT(sock[P]->sk->sk_state == TCP_ESTABLISHED);
-	minute();
+	minutes();
 	let_work();
 	EXPECT(is_reset(P) && test_bit(XWAY_F_DETACHED, &c->flags));
 	return true;
