@@ -66,7 +66,8 @@ static void mm_setup(struct net_device *dev)
 	dev->min_mtu = ETH_MIN_MTU;
 	dev->max_mtu = ETH_MAX_MTU;
 	dev->mtu = ETH_MAX_MTU;
-	dev->priv_flags |= IFF_LIVE_ADDR_CHANGE;
+	/* The doorbell cannot be used in a hard interrupt. */
+	dev->priv_flags |= IFF_LIVE_ADDR_CHANGE | IFF_DISABLE_NETPOLL;
 	eth_hw_addr_random(dev);
 }
 

@@ -25,11 +25,8 @@ const char mm_count_names[MM_COUNTS][ETH_GSTRING_LEN] = {
 
 static void get_drvinfo(struct net_device *dev, struct ethtool_drvinfo *info)
 {
-	const struct mm_port *port = netdev_priv(dev);
-
 	strscpy(info->driver, "mmnet", sizeof(info->driver));
 	strscpy(info->version, XWAY_VERSION, sizeof(info->version));
-	strscpy(info->bus_info, port->id, sizeof(info->bus_info));
 }
 
 static int get_sset_count(struct net_device *dev, int set)

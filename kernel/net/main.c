@@ -62,15 +62,29 @@ const struct xway_client mm_client = {
 	.show = mm_netlink_show,
 };
 
+/* For what takes the RTNL. Unlike xway_core_wq, nothing waits for it while memory is short. */
+struct workqueue_struct *mm_wq;
+
 static int __init mm_init(void)
 {
-	return mm_selftest() ?: xway_client_register(&mm_client);
+	int err;
+
+	mm_wq = alloc_workqueue("mmnet", WQ_UNBOUND, 0);
+	if (!mm_wq)
+		return -ENOMEM;
+	err = mm_selftest() ?: xway_client_register(&mm_client);
+	if (err)
+		destroy_workqueue(mm_wq);
+	else
+		flush_workqueue(mm_wq);	/* who loads it finds the devices of today's peers */
+	return err;
 }
 
 static void __exit mm_exit(void)
 {
 	xway_client_unregister(&mm_client);
 	mm_ports_exit();
+	destroy_workqueue(mm_wq);
 }
 
 module_init(mm_init);

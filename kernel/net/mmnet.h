@@ -12,8 +12,7 @@
  * or migrated comes back by another one.
  *
  * Locks, each taken under those before it:
- *	mm_ports_lock		the list of ports
- *	the RTNL		devices come, go, up and down
+ *	mm_ports_lock		the list of ports; or the RTNL: devices go up and down
  *	mm_port's @lock		which link it has
  *	a link's @lock		channels begin and end
  *	mm_port's @rx_lock	who reads the peer's ring holds it
@@ -176,6 +175,7 @@ static inline u32 mm_space(u32 len)
 }
 
 /* main.c */
+extern struct workqueue_struct *mm_wq;
 extern const struct xway_client mm_client;
 u32 mm_ring_pages(void);
 

@@ -36,7 +36,9 @@ void mm_port_broken(struct mm_port *port)
 
 static bool may_begin(struct mm_port *port)
 {
-	return port->up && port->link && xway_link_is_up(port->link) && mm_port_of(port->link) == port;
+	struct xway_link *link = port->link;
+
+	return port->up && link && xway_link_is_up(link) && mm_port_of(link) == port;
 }
 
 /* Who uses a channel holds one of the locks, so no grace period is needed. */
@@ -82,18 +84,23 @@ static void go_live(struct mm_port *port, struct mm_chan *ch, const struct mm_he
 static struct mm_chan *create(struct mm_port *port)
 {
 	struct mm_chan *ch = kzalloc(sizeof(*ch), GFP_KERNEL);
-	u32 pages = mm_ring_pages();
+	u32 keep = xway_link_pages_max() / 3, pages;
 	struct mm_words *own;
 
 	if (!ch)
 		return NULL;
 	ch->port = port;
-	ch->size = pages * PAGE_SIZE;
 	xway_chan_init(&ch->chan, &mm_client, port->link);
-	if (xway_chan_create(&ch->chan, pages, ch->ring)) {
+	/* Where pages are scarce, a smaller ring does. */
+	for (pages = mm_ring_pages(); pages >= MM_PAGES_MIN; pages /= 2)
+		if ((pages == MM_PAGES_MIN || xway_link_has_room(port->link, pages, keep)) &&
+		    !xway_chan_create(&ch->chan, pages, ch->ring))
+			break;
+	if (pages < MM_PAGES_MIN) {
 		kfree(ch);
 		return NULL;
 	}
+	ch->size = pages * PAGE_SIZE;
 	own = ch->chan.own;
 	own->want_data = 1;	/* the peer's first record is to cause an event */
 	return ch;
@@ -220,7 +227,7 @@ static bool map(struct mm_chan *ch, const struct xway_ctl *msg)
 	return false;
 }
 
-/* Can this half be mapped, and has it room for records? */
+/* Can this half be mapped, and has it room for records? It depends on own parameters, too. */
 static bool fits(const struct xway_ctl *msg)
 {
 	return xway_chan_described(msg) && msg->ring_pages >= MM_PAGES_MIN;
@@ -253,7 +260,7 @@ static void accepted(struct mm_port *port, const struct xway_ctl *msg)
 {
 	struct mm_chan *ch = port->ch;
 
-	if (map(ch, msg)) {
+	if (fits(msg) && map(ch, msg)) {
 		go_live(port, ch, (const void *)msg->body);
 		return;
 	}
@@ -271,15 +278,11 @@ bool mm_port_ctl(struct xway_link *link, struct xway_chan *chan, const struct xw
 
 	switch (msg->type) {
 	case XWAY_CTL_OPEN:
-		if (!fits(msg))
-			return false;
-		no.arg = accept(port, msg);
+		no.arg = fits(msg) ? accept(port, msg) : XWAY_DECLINE_OFF;
 		if (no.arg)
 			xway_ctl_send(&mm_client, link, &no);
 		return true;
 	case XWAY_CTL_ACCEPT:
-		if (!fits(msg))
-			return false;
 		accepted(port, msg);
 		return true;
 	case XWAY_CTL_DECLINE:

@@ -3,6 +3,9 @@
  * Which link has which device. A device is the peer's. When the peer's link goes, the
  * device stays for a while, without a carrier but with its addresses and routes. The
  * peer's next link takes it over.
+ *
+ * Devices are made and destroyed by work items, without any lock of the core: whoever
+ * holds the RTNL may wait for a user's page fault.
  */
 #include <linux/slab.h>
 
@@ -10,11 +13,36 @@
 
 #define LINGER (300 * HZ)
 
+/* A link that waits for its device */
+struct wait {
+	struct list_head node;
+	struct xway_link *link;	/* a reference */
+};
+
 static LIST_HEAD(ports);
+static LIST_HEAD(waiting);
 static DEFINE_MUTEX(mm_ports_lock);	/* see mmnet.h */
 
+static struct wait *wait_of(const struct xway_link *link)
+{
+	struct wait *w;
+
+	lockdep_assert_held(&mm_ports_lock);
+	list_for_each_entry(w, &waiting, node)
+		if (!link || w->link == link)
+			return w;
+	return NULL;
+}
+
+static void end_wait(struct wait *w)
+{
+	list_del(&w->node);
+	xway_link_put(w->link);
+	kfree(w);
+}
+
 /* The port that a peer's link had, which has gone */
-static struct mm_port *find(const char *id)
+static struct mm_port *left_port(const char *id)
 {
 	struct mm_port *port;
 
@@ -25,55 +53,103 @@ static struct mm_port *find(const char *id)
 	return NULL;
 }
 
+static void join(struct mm_port *port, struct xway_link *link)
+{
+	lockdep_assert_held(&mm_ports_lock);
+	cancel_delayed_work(&port->linger);
+	mutex_lock(&port->lock);
+	mutex_lock(&link->lock);
+	port->link = xway_link_get(link);
+	rcu_assign_pointer(link->data[XWAY_SERVICE_NET], port);
+	mutex_unlock(&link->lock);
+	mutex_unlock(&port->lock);
+	/* The session may be up already. */
+	mod_delayed_work(xway_core_wq, &port->tend, 0);
+}
+
 /* Work: the peer has not come back. */
 static void linger(struct work_struct *work)
 {
 	struct mm_port *port = container_of(to_delayed_work(work), struct mm_port, linger);
+	bool gone;
 
+	/*
+	 * While this waited for the lock, the peer may have come back, and gone once more; or
+	 * mm_ports_exit() has taken the port.
+	 */
 	mutex_lock(&mm_ports_lock);
-	/* While this waited for the lock, the peer may have come back, or mm_ports_exit() run. */
-	if (!port->link && !list_empty(&port->node)) {
+	gone = !port->link && !list_empty(&port->node) && !delayed_work_pending(&port->linger);
+	if (gone)
 		list_del_init(&port->node);
-		mm_device_destroy(port);
-	}
 	mutex_unlock(&mm_ports_lock);
+	if (gone)
+		mm_device_destroy(port);
 }
 
-static struct mm_port *create(const char *id)
+/* Work: make a device for each link that waits for one. */
+static void make(struct work_struct *work)
 {
-	struct mm_port *port = mm_device_create(id);
+	struct xway_link *link;
+	struct mm_port *port;
+	struct wait *w;
 
-	if (!IS_ERR(port)) {
-		INIT_DELAYED_WORK(&port->linger, linger);
-		list_add(&port->node, &ports);
+	for (;;) {
+		mutex_lock(&mm_ports_lock);
+		w = wait_of(NULL);
+		link = w ? xway_link_get(w->link) : NULL;
+		mutex_unlock(&mm_ports_lock);
+		if (!link)
+			return;
+		port = mm_device_create(xway_peer_id(link->peer));
+		if (IS_ERR(port))
+			pr_warn("mmnet: %s has no device: error %ld\n", link->name, PTR_ERR(port));
+		else
+			INIT_DELAYED_WORK(&port->linger, linger);
+		mutex_lock(&mm_ports_lock);
+		w = wait_of(link);	/* it may have gone meanwhile */
+		if (w && !IS_ERR(port)) {
+			list_add(&port->node, &ports);
+			join(port, link);
+			port = NULL;
+		}
+		if (w)
+			end_wait(w);
+		mutex_unlock(&mm_ports_lock);
+		if (!IS_ERR_OR_NULL(port))
+			mm_device_destroy(port);
+		xway_link_put(link);
 	}
-	return port;
 }
+
+static DECLARE_WORK(make_work, make);
 
 /**
- * mm_ports_add_link() - give a link the device of its peer, or a new one
+ * mm_ports_add_link() - give a link the device of its peer, or a new one soon
  * @link: the link
  *
  * Context: process, xway_links_lock held.
- * Return: 0 or a negative errno.
+ * Return: 0 or -ENOMEM.
  */
 int mm_ports_add_link(struct xway_link *link)
 {
 	struct mm_port *port;
+	struct wait *w;
 
 	mutex_lock(&mm_ports_lock);
-	port = find(xway_peer_id(link->peer)) ?: create(xway_peer_id(link->peer));
-	if (!IS_ERR(port)) {
-		cancel_delayed_work(&port->linger);
-		mutex_lock(&port->lock);
-		mutex_lock(&link->lock);
-		port->link = xway_link_get(link);
-		rcu_assign_pointer(link->data[XWAY_SERVICE_NET], port);
-		mutex_unlock(&link->lock);
-		mutex_unlock(&port->lock);
+	port = left_port(xway_peer_id(link->peer));
+	if (port) {
+		join(port, link);
+		mutex_unlock(&mm_ports_lock);
+		return 0;
+	}
+	w = kzalloc(sizeof(*w), GFP_KERNEL);
+	if (w) {
+		w->link = xway_link_get(link);
+		list_add_tail(&w->node, &waiting);
+		queue_work(mm_wq, &make_work);
 	}
 	mutex_unlock(&mm_ports_lock);
-	return PTR_ERR_OR_ZERO(port);
+	return w ? 0 : -ENOMEM;
 }
 
 /**
@@ -85,8 +161,12 @@ int mm_ports_add_link(struct xway_link *link)
 void mm_ports_del_link(struct xway_link *link)
 {
 	struct mm_port *port;
+	struct wait *w;
 
 	mutex_lock(&mm_ports_lock);
+	w = wait_of(link);
+	if (w)
+		end_wait(w);
 	mutex_lock(&link->lock);
 	port = mm_port_of(link);
 	mutex_unlock(&link->lock);
@@ -99,7 +179,7 @@ void mm_ports_del_link(struct xway_link *link)
 		mutex_unlock(&link->lock);
 		mutex_unlock(&port->lock);
 		xway_link_put(link);
-		mod_delayed_work(xway_core_wq, &port->linger, LINGER);
+		mod_delayed_work(mm_wq, &port->linger, LINGER);
 	}
 	mutex_unlock(&mm_ports_lock);
 }
@@ -113,6 +193,7 @@ void mm_ports_exit(void)
 {
 	struct mm_port *port;
 
+	flush_work(&make_work);
 	for (;;) {
 		mutex_lock(&mm_ports_lock);
 		port = list_first_entry_or_null(&ports, struct mm_port, node);

@@ -8,7 +8,7 @@
 #define MM_HEAD		128u	/* Ethernet, IPv6 and TCP with options */
 
 /* The longest frame begins anywhere in a page. */
-static_assert((MM_LEN_MAX - MM_HEAD + PAGE_SIZE - 1) / PAGE_SIZE + 1 <= MAX_SKB_FRAGS + 1);
+static_assert((MM_LEN_MAX - MM_HEAD + PAGE_SIZE - 1) / PAGE_SIZE + 1 <= MAX_SKB_FRAGS);
 
 /* The peer's words. They stay while the caller holds the lock: let_go() takes it. */
 static const struct mm_words *peer_of(const struct mm_port *port)
@@ -212,5 +212,6 @@ void mm_rx_rest(struct mm_port *port)
 		while ((skb = __skb_dequeue(&list)))
 			netif_receive_skb(skb);
 		local_bh_enable();
+		cond_resched();
 	} while (taken == NAPI_POLL_WEIGHT);
 }

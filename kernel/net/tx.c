@@ -21,7 +21,8 @@ static bool room(struct mm_port *port, struct mm_chan *ch, u32 *bytes)
 	return true;
 }
 
-static void copy(struct mm_chan *ch, u32 idx, const struct sk_buff *skb)
+/* Return: false if the kernel cannot read all of the packet, as what lies in a device's memory */
+static bool copy(struct mm_chan *ch, u32 idx, const struct sk_buff *skb)
 {
 	u32 done, n;
 
@@ -30,9 +31,10 @@ static void copy(struct mm_chan *ch, u32 idx, const struct sk_buff *skb)
 
 		n = skb->len - done;
 		to = xway_ring_at(ch->ring, idx + done, ch->size, &n);
-		/* It cannot fail: all of it is in the packet. */
-		skb_copy_bits(skb, done, to, n);
+		if (skb_copy_bits(skb, done, to, n))
+			return false;
 	}
+	return true;
 }
 
 static void publish(struct mm_port *port, struct mm_chan *ch)
@@ -73,20 +75,25 @@ static void stop_if_full(struct mm_port *port, struct mm_chan *ch)
  */
 bool mm_tx_wake(struct mm_port *port)
 {
-	struct mm_chan *ch = port->rx;
+	struct netdev_queue *txq = netdev_get_tx_queue(port->dev, 0);
+	bool woken = false;
 	u32 bytes;
 
 	lockdep_assert_held(&port->rx_lock);
-	if (!netif_queue_stopped(port->dev))
+	if (!netif_tx_queue_stopped(txq))
 		return false;
-	if (!room(port, ch, &bytes)) {
-		mm_port_broken(port);
-		return false;
+	/* Without the lock, mm_tx() might move @prod between a look at it and one at @cons. */
+	__netif_tx_lock(txq, smp_processor_id());
+	if (netif_tx_queue_stopped(txq)) {
+		if (!room(port, port->rx, &bytes)) {
+			mm_port_broken(port);
+		} else if (bytes >= MM_RECORD_MAX) {
+			netif_tx_wake_queue(txq);
+			woken = true;
+		}
 	}
-	if (bytes < MM_RECORD_MAX)
-		return false;
-	netif_wake_queue(port->dev);
-	return true;
+	__netif_tx_unlock(txq);
+	return woken;
 }
 
 /* Write a record, not published yet. Return: false if the packet cannot be sent. */
@@ -109,7 +116,8 @@ static bool put(struct mm_port *port, struct mm_chan *ch, const struct sk_buff *
 		return false;
 	rec->len = skb->len;
 	rec->pad = 0;
-	copy(ch, port->prod + size, skb);
+	if (!copy(ch, port->prod + size, skb))
+		return false;
 	WRITE_ONCE(port->prod, port->prod + need);
 	return true;
 }

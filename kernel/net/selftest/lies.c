@@ -97,8 +97,8 @@ static bool lies_noise(void)
 		if (n % 2)
 			rec->hdr.gso_type %= 8;
 		if (n % 3) {
-			rec->hdr.csum_start %= 100;
-			rec->hdr.csum_offset %= 20;
+			rec->hdr.csum_start = (__force __virtio16)(get_random_u32() % 100);
+			rec->hdr.csum_offset = (__force __virtio16)(get_random_u32() % 20);
 		}
 		port[A]->prod = at + mm_space(len);
 		ring_store_release(&words(A)->prod, port[A]->prod);
