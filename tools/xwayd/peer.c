@@ -77,8 +77,8 @@ static void failed(struct xwayd *x, struct domain *d, const char *path, int64_t 
 }
 
 /* @name: of the node below the domain's xway. @have: its value; set to the new one. */
-static bool put(struct xwayd *x, struct domain *d, const char *name, char **have,
-		const char *value, int64_t now)
+static bool put(struct xwayd *x, struct domain *d, const char *name, char **have, const char *value,
+		int64_t now)
 {
 	char guard[STORE_PATH], path[STORE_PATH];
 	int ret;
