@@ -45,12 +45,6 @@
 #define STALL HZ
 
 /*
- * The same if both ends wait for room and neither reads. Each program may be about to
- * read only once it has sent all, as over TCP it can.
- */
-#define STALL_BOTH (HZ / 50 + 1)
-
-/*
  * Jiffies after which a fallback cuts the peer's direction, if the peer has not fallen
  * back: it is paused or slow. Less than the core's DRAIN, which is for all that follows.
  */
@@ -903,56 +897,16 @@ void xway_conn_waits(struct xway_conn *conn, const struct sock *sk)
 		xway_conn_put(conn);
 }
 
-/**
- * xway_conn_both_wait() - the senders of both ends wait for room in the rings
- * @conn: connection, whose XWAY_F_BOTH_WAIT the caller has set
- *
- * The helper looks soon whether anybody reads.
- *
- * Context: any but hard interrupt.
- */
-void xway_conn_both_wait(struct xway_conn *conn)
-{
-	bool queued;
-
-	set_bit(XWAY_F_WAITING, &conn->flags);
-	if (!refcount_inc_not_zero(&conn->ref))
-		return;
-	/* The helper may be queued to run at once, for something else. Then it looks, too. */
-	queued = timer_pending(&conn->work.timer) ?
-		 mod_delayed_work(xway_conn_wq, &conn->work, STALL_BOTH) :
-		 !queue_delayed_work(xway_conn_wq, &conn->work, STALL_BOTH);
-	if (queued)
-		xway_conn_put(conn);
-}
-
 /*
- * For how long have both senders waited while neither program read? rx.lock is held.
- * @waited: for how long the own one has, and the peer's program has not read
- */
-static unsigned long both_waited(struct xway_conn *conn, const struct sock *sk,
-				 unsigned long waited)
-{
-	u32 taken = conn->rx.cons + READ_ONCE(tcp_sk(sk)->copied_seq);
-
-	if (taken != conn->taken || !xway_rx_awaited(conn)) {
-		conn->taken = taken;
-		conn->taken_at = jiffies;
-	}
-	return min(waited, jiffies - conn->taken_at);
-}
-
-/*
- * The ring may be full and nobody reads. After STALL or STALL_BOTH the connection
- * parks, because TCP has room for more. After TCP_USER_TIMEOUT it is reset.
+ * The ring may be full and nobody reads. After STALL the connection parks,
+ * because TCP has room for more. After TCP_USER_TIMEOUT it is reset.
  */
 static void conn_check_wait(struct xway_conn *conn, struct sock *sk)
 {
-	unsigned long limit = user_limit(sk), waited, both, next;
+	unsigned long limit = user_limit(sk), waited;
 	bool stalled;
 
 	clear_bit(XWAY_F_WAITING, &conn->flags);
-	clear_bit(XWAY_F_BOTH_WAIT, &conn->flags);
 	/* A sender that began to wait and still saw the bit set is seen below:
 	 * pairs with xway_tx_writeable().
 	 */
@@ -962,19 +916,13 @@ static void conn_check_wait(struct xway_conn *conn, struct sock *sk)
 	release_sock(sk);
 	if (!stalled)
 		return;
-	both = both_waited(conn, sk, waited);
 	if (waited >= limit) {
 		conn_abort(conn, sk, ETIMEDOUT);
-	} else if (waited >= STALL || both >= STALL_BOTH) {
+	} else if (waited >= STALL) {
 		xway_conn_park(conn, XWAY_R_STALLED);
 	} else {
-		next = min(limit, STALL) - waited;
-		if (xway_rx_awaited(conn)) {
-			set_bit(XWAY_F_BOTH_WAIT, &conn->flags);
-			next = min(next, STALL_BOTH - both);
-		}
 		set_bit(XWAY_F_WAITING, &conn->flags);
-		conn_queue_in(conn, next);
+		conn_queue_in(conn, min(limit, STALL) - waited);
 	}
 }
 

@@ -38,7 +38,6 @@ enum {
 	XWAY_F_RETRY,		/* the helper has queued itself to try again */
 	XWAY_F_PARK,		/* with FALLBACK: it parks, and stays attached */
 	XWAY_F_WAITING,		/* the helper looks how long the sender waits */
-	XWAY_F_BOTH_WAIT,	/* it looks soon, because the peer's sender waits, too */
 	XWAY_F_GROW,		/* the helper looks whether a larger ring fits */
 	XWAY_F_TIMED_OUT,	/* the peer's kernel was silent for too long */
 	XWAY_F_POLICY,		/* the helper looks at IPsec policies */
@@ -182,9 +181,6 @@ struct xway_rx {
  * @grows: there was room for a larger ring at the last look
  * @grown: times that it gave up its ring for a larger one, at most DOUBLINGS
  * @postponed: times that it was told to ask later, at most POSTPONED_MAX
- * @stalls: times that it gave up its ring because it stalled, at most STALLS_MAX
- * @taken: sum of what the program had read at the last look of conn_check_wait()
- * @taken_at: when it had last read something, or only one end's sender waited
  * @silent: looks of timeout.c in a row, one a second, at which bytes were unread
  *	and the peer's kernel was silent
  * @silent_cons: the peer's index at the last look of timeout.c
@@ -229,9 +225,6 @@ struct xway_conn {
 	bool grows;
 	u8 grown;
 	u8 postponed;
-	u8 stalls;
-	u32 taken;
-	unsigned long taken_at;
 	u32 silent;
 	u32 silent_cons;
 	u64 keepalive_bytes;
@@ -276,7 +269,6 @@ void xway_conn_want(struct xway_conn *conn);
 void xway_conn_fallback(struct xway_conn *conn, enum xway_reason reason);
 bool xway_conn_park(struct xway_conn *conn, enum xway_reason reason);
 void xway_conn_waits(struct xway_conn *conn, const struct sock *sk);
-void xway_conn_both_wait(struct xway_conn *conn);
 void xway_conn_fallback_all(enum xway_reason reason);
 void xway_conn_drain(struct xway_link *link);
 void xway_conn_abort(struct xway_link *link, bool dead);
@@ -382,7 +374,6 @@ u32 xway_rx_peek_next(struct xway_conn *conn, struct msghdr *msg, size_t len,
 u32 xway_rx_inq(struct xway_conn *conn, const struct sock *sk, u32 tcp);
 bool xway_rx_readable(struct xway_conn *conn, struct sock *sk, bool tcp);
 bool xway_rx_empty(const struct xway_conn *conn);
-bool xway_rx_awaited(const struct xway_conn *conn);
 bool xway_rx_low(struct xway_conn *conn, const struct sock *sk);
 void xway_rx_arm(struct xway_conn *conn, const struct sock *sk);
 void xway_rx_arm_next(struct xway_conn *conn);

@@ -32,12 +32,6 @@ MODULE_PARM_DESC(idle_ms, "milliseconds without a byte after which a ring may se
 /* A connection asks again after idle_ms << 0, 1, 2, 3, 3 and so on. */
 #define POSTPONED_MAX 3
 
-/*
- * A connection that stalled asks again after idle_ms << 0, 2, 4, 6, 6 and so on: its
- * program may be one that stalls any ring.
- */
-#define STALLS_MAX 4
-
 /* A wish for a ring ends after so many times idle_ms if it is not repeated. */
 #define WISH_PERIODS 4
 
@@ -190,21 +184,13 @@ bool xway_evict_too_early(const struct xway_conn *conn)
  * @conn: the parked one
  *
  * If this end had no room for the peer's ring, the fresh one waits as long as
- * xway_evict_postpone() has any connection wait. If the ring stalled, it waits longer
- * each time. It is enough that one end does: the active one declines meanwhile,
- * for half of that time, as in xway_evict_postpone().
+ * xway_evict_postpone() has any connection wait.
  *
  * Context: any.
  */
 void xway_evict_replace(struct xway_conn *fresh, const struct xway_conn *conn)
 {
 	xway_evict_begin(fresh);
-	fresh->stalls = conn->stalls;
-	if (conn->reason == XWAY_R_STALLED) {
-		fresh->stalls = min(conn->stalls + 1, STALLS_MAX);
-		WRITE_ONCE(fresh->ask_at, jiffies + ((fresh->active ? idle() / 2 : idle())
-						     << 2 * (fresh->stalls - 1)));
-	}
 	if (conn->reason == XWAY_R_LIMIT || conn->reason == XWAY_R_MEMORY)
 		WRITE_ONCE(fresh->ask_at, jiffies + (idle() << POSTPONED_MAX));
 }

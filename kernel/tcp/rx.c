@@ -391,28 +391,6 @@ bool xway_rx_empty(const struct xway_conn *conn)
 }
 
 /**
- * xway_rx_awaited() - does the peer's sender wait until more of its ring is read?
- * @conn: connection
- *
- * Takes no rx.lock, as xway_rx_readable().
- *
- * Context: any.
- * Return: true if the peer has asked for an event at an index that is not read yet.
- */
-bool xway_rx_awaited(const struct xway_conn *conn)
-{
-	const struct xway_words *peer;
-	bool ret;
-
-	rcu_read_lock();
-	peer = rcu_dereference(conn->chan.peer);
-	ret = peer && xway_ring_crossed(READ_ONCE(peer->want_room), READ_ONCE(peer->prod),
-					READ_ONCE(conn->rx.cons));
-	rcu_read_unlock();
-	return ret;
-}
-
-/**
  * xway_rx_low() - has the ring less to read than SO_RCVLOWAT asks for?
  * @conn: connection that reads a ring stretch
  * @sk: its socket

@@ -638,12 +638,6 @@ bool xway_tx_writeable(struct xway_conn *conn, const struct sock *sk)
 	if (!test_bit(XWAY_F_WAITING, &conn->flags) &&
 	    !test_and_set_bit(XWAY_F_WAITING, &conn->flags))
 		xway_conn_waits(conn, sk);
-	/* Each end asks for an event and then looks for the other's request, with
-	 * a full barrier between: the one that comes last sees that both wait.
-	 */
-	if (!test_bit(XWAY_F_BOTH_WAIT, &conn->flags) && xway_rx_awaited(conn) &&
-	    !test_and_set_bit(XWAY_F_BOTH_WAIT, &conn->flags))
-		xway_conn_both_wait(conn);
 	return false;
 }
 

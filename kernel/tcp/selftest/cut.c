@@ -12,7 +12,6 @@
 
 #include "tcp/attach.h"
 #include "tcp/calls.h"
-#include "tcp/evict.h"
 #include "ends.h"
 
 /* The longest time for bytes that are on their way, in jiffies */
@@ -767,78 +766,6 @@ static bool switch_one_call(void)
 	return with_calls(switch_reads) && with_calls(switch_urgent);
 }
 
-/* An end's sender waits for room in its ring, or does not any more. */
-static void waits_for_room(int which, bool on)
-{
-	struct sock *sk = sock[which]->sk;
-
-	lock_sock(sk);
-	sk->sk_write_pending += on ? 1 : -1;
-	if (on)
-		xway_tx_writeable(conn[which], sk);
-	release_sock(sk);
-}
-
-/* Does P give up its ring within a quarter of a second? */
-static bool parks_soon(void)
-{
-	unsigned long till = jiffies + HZ / 4;
-
-	while (time_before(jiffies, till) && !test_bit(XWAY_F_PARK, &conn[P]->flags))
-		usleep_range(1000, 2000);
-	return test_bit(XWAY_F_PARK, &conn[P]->flags);
-}
-
-/* Both rings are full, and who waits first for room in its own is not who gives up. */
-static bool both_full(void)
-{
-	struct xway_conn *c = conn[P];
-	bool one, both;
-
-	EXPECT(put(A, ~0U) == conn[A]->tx.size && put(P, ~0U) == c->tx.size);
-	waits_for_room(P, true);
-	one = parks_soon();
-	waits_for_room(A, true);
-	waits_for_room(A, false);
-	/* Its sender asks again, as one does that polls. */
-	waits_for_room(P, true);
-	both = parks_soon();
-	waits_for_room(P, false);
-	waits_for_room(P, false);
-	EXPECT(!one && both && c->reason == XWAY_R_STALLED);
-	return true;
-}
-
-static bool asks_after(struct xway_conn *fresh, unsigned long ms)
-{
-	unsigned long in;
-
-	conn[P]->reason = XWAY_R_STALLED;
-	conn[P]->stalls = fresh->stalls;
-	xway_evict_replace(fresh, conn[P]);
-	in = fresh->ask_at - jiffies;
-	return in <= msecs_to_jiffies(ms) && in + HZ / 10 > msecs_to_jiffies(ms);
-}
-
-/* A connection that stalls again and again waits longer each time, without an end. */
-static bool stall_learns(void)
-{
-	struct xway_conn *fresh = kzalloc(sizeof(*fresh), GFP_KERNEL);
-	bool ok;
-
-	EXPECT(fresh);
-	ok = asks_after(fresh, 1000) && asks_after(fresh, 4000) && asks_after(fresh, 16000) &&
-	     asks_after(fresh, 64000) && asks_after(fresh, 64000);
-	/* Another reason forgets nothing. */
-	conn[P]->reason = XWAY_R_IDLE;
-	conn[P]->stalls = 2;
-	xway_evict_replace(fresh, conn[P]);
-	ok = ok && fresh->stalls == 2 && time_before_eq(fresh->ask_at, jiffies + HZ);
-	kfree(fresh);
-	EXPECT(ok);
-	return true;
-}
-
 /* Twenty minutes pass for P's bytes that wait for others. */
 static void minutes(void)
 {
@@ -897,11 +824,6 @@ static bool cut_races(void)
 	return true;
 }
 
-static bool stall_both(void)
-{
-	return with_channel(both_full);
-}
-
 #define CUT_TEST(name)				\
 	static bool cut_##name(void)		\
 	{					\
@@ -930,8 +852,6 @@ CUT_TEST(late_mark)
 
 const struct xway_test cut_tests[] = {
 	{ "switch_one_call", switch_one_call, UP },
-	{ "stall_both", stall_both, UP },
-	{ "stall_learns", stall_learns, CHANNEL },
 	{ "cut_empty", cut_empty, UP },
 	{ "cut_full", cut_full, UP },
 	{ "cut_late", cut_late, UP },
