@@ -560,6 +560,8 @@ void xway_ctl_send(const struct xway_client *client, struct xway_link *link,
 
 /* ---- memory ---- */
 
+#define XWAY_PEER_ID 40	/* bytes of a peer's id, NUL included */
+
 /**
  * xway_peer_id() - what a peer is called, whatever its number is at the moment
  * @peer: the peer

@@ -135,8 +135,7 @@ static bool dispatch(struct link *link, const struct xway_header *peer, u32 nr)
  *
  * Return: true if there is nothing left to look at.
  */
-static bool doorbell_scan(struct link *link, const struct xway_header *peer, u32 *budget,
-			  u32 *news)
+static bool doorbell_scan(struct link *link, const struct xway_header *peer, u32 *budget)
 {
 	struct doorbell *bell = &link->bell;
 	struct xway_chan *chan;
@@ -150,10 +149,10 @@ static bool doorbell_scan(struct link *link, const struct xway_header *peer, u32
 		n = virt_load_acquire(&peer->bell_overflow);
 		if (n == bell->overflow_seen)
 			return true;
+		/* The scan may find something, and no event waits for it. */
+		bell->news = true;
 		if (bell->scanned && time_after_eq(bell->scanned_at, jiffies)) {
 			queue_delayed_work(xway_core_wq, &bell->later, 1);
-			/* The scan may find something, but no event waits for it. */
-			bell->news = true;
 			return true;
 		}
 		/* One that is counted from here on is for the next scan. */
@@ -170,7 +169,6 @@ static bool doorbell_scan(struct link *link, const struct xway_header *peer, u32
 			return false;
 		}
 		--*budget;
-		++*news;	/* not idle for doorbell_tired() */
 		bell->scan_looks++;
 		bell->scan_found |= dispatch_chan(chan);
 	}
@@ -183,7 +181,7 @@ static bool doorbell_scan(struct link *link, const struct xway_header *peer, u32
 
 /* Take the peer's posts. Return: true if some may be left when the budget is used up. */
 static bool doorbell_take(struct link *link, const struct xway_header *peer, u32 *budget,
-			  u32 *news)
+			  u32 *idle)
 {
 	struct xway_header *own = link->arena.hdr;
 	struct doorbell *bell = &link->bell;
@@ -218,11 +216,15 @@ static bool doorbell_take(struct link *link, const struct xway_header *peer, u32
 			 * xway_doorbell_post() at the peer has made.
 			 */
 			virt_mb();
-			for (i = 0; i < n; i++)
-				*news += dispatch(link, peer, ids[i]);
+			for (i = 0; i < n; i++) {
+				if (dispatch(link, peer, ids[i]))
+					bell->news = true;
+				else
+					++*idle;
+			}
 			*budget -= n;
 		}
-		if (!doorbell_scan(link, peer, budget, news))
+		if (!doorbell_scan(link, peer, budget))
 			return true;
 		xway_ring_arm(&own->bell_event, bell->cons + 1);
 	} while (READ_ONCE(peer->bell_prod) != bell->cons);
@@ -245,7 +247,7 @@ static void doorbell_run(struct tasklet_struct *t)
 {
 	struct link *link = from_tasklet(link, t, bell.task);
 	struct doorbell *bell = &link->bell;
-	u32 budget = BUDGET, news = 0;
+	u32 budget = BUDGET, idle = 0;
 	const struct xway_header *peer;
 	enum xway_link_state state;
 	bool more = false;
@@ -268,11 +270,10 @@ static void doorbell_run(struct tasklet_struct *t)
 	if (state == XWAY_LINK_CONNECTING)
 		queue_work(xway_core_wq, &link->work);
 	xway_core_count(EVENTS_RECEIVED);
-	more = doorbell_take(link, peer, &budget, &news);
-	bell->news |= news;
+	more = doorbell_take(link, peer, &budget, &idle);
 	if (READ_ONCE(peer->state) == XWAY_ARENA_CLOSING)
 		queue_work(xway_core_wq, &link->work);
-	if (doorbell_tired(bell, BUDGET - budget - news) || bell->vain >= IDLE_MAX) {
+	if (doorbell_tired(bell, idle) || bell->vain >= IDLE_MAX) {
 		/* A vain scan of many channels has taken longer. */
 		unsigned long rest = REST * max(1u, bell->vain / IDLE_MAX);
 

@@ -5,7 +5,7 @@
 #include <linux/list.h>
 #include <linux/refcount.h>
 
-#define XWAY_PEER_ID 40	/* bytes of a peer's id, NUL included */
+#include "core.h"
 
 /**
  * struct xway_peer - another domain, and the pages that it makes us keep

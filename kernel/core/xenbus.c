@@ -382,6 +382,12 @@ static bool same_domain(const char *a, const char *b)
 	return n == strcspn(b, " ") && !memcmp(a, b, n);
 }
 
+/* Does a value say that its domain has ended? */
+static bool has_gone(const char *value)
+{
+	return strstarts(value, "gone ");
+}
+
 /* The node of a domain has @value, which this function frees or keeps.
  * Return: 0 or -ENOMEM.
  */
@@ -393,13 +399,12 @@ static int member_update(domid_t domid, char *value)
 		kfree(value);
 		return 0;
 	}
-	if (m && (!strncmp(value, "gone ", 5) ||
-		  !same_domain(m->value, value))) {
+	if (m && (has_gone(value) || !same_domain(m->value, value))) {
 		/* The domain has ended, or another domain has its id now. */
 		member_remove(m, true, true);
 		m = NULL;
 	}
-	if (!strncmp(value, "gone ", 5)) {
+	if (has_gone(value)) {
 		kfree(value);
 		return 0;
 	}
@@ -493,11 +498,10 @@ static int read_members(void)
 	members_leave(false);
 	/* Who has ended goes first: it may be back already, with another number. */
 	for (i = 0; i < n; i++) {
-		if (!values[i] || strncmp(values[i], "gone ", 5) ||
-		    kstrtouint(dir[i], 10, &domid))
-			continue;
-		err = member_update(domid, values[i]) ?: err;
-		values[i] = NULL;
+		if (values[i] && has_gone(values[i]) && !kstrtouint(dir[i], 10, &domid)) {
+			err = member_update(domid, values[i]) ?: err;
+			values[i] = NULL;
+		}
 	}
 	for (i = 0; i < n; i++)
 		if (values[i] && !kstrtouint(dir[i], 10, &domid))

@@ -204,7 +204,8 @@ static void half_failed(struct xway_conn *conn, int err)
 
 /*
  * The largest ring to ask for. A peer with less memory than this end declines what it
- * cannot map, without saying how much it could: each time a quarter.
+ * cannot map, without saying how much it could. So it is asked for less: a sixteenth,
+ * then a quarter of that.
  */
 static u32 most_pages(const struct xway_conn *conn)
 {
