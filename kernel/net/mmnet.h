@@ -69,13 +69,9 @@ static_assert(sizeof(struct mm_record) == MM_ALIGN);
 
 /**
  * struct mm_hello - the body of OPEN and ACCEPT
- * @mac: hardware address of the sender's device
- * @pad: zero
  * @features: what the sender of the message can receive
  */
 struct mm_hello {
-	u8 mac[ETH_ALEN];
-	u16 pad;
 	u32 features;
 };
 
@@ -93,7 +89,6 @@ struct mm_chan {
 	u32 size;		/* bytes of the own ring */
 	u32 peer_size;		/* bytes of the peer's ring */
 	u32 features;		/* of the peer, see struct mm_hello */
-	u8 peer_mac[ETH_ALEN];
 	struct rcu_head rcu;
 	void *ring[MM_PAGES_MAX];
 	void *peer_ring[MM_PAGES_MAX];
@@ -143,7 +138,7 @@ enum mm_count {
 struct mm_port {
 	struct net_device *dev;
 	struct list_head node;
-	char id[40];
+	char id[XWAY_PEER_ID];
 	struct mutex lock;	/* see the top of this file */
 	struct xway_link *link;
 	struct delayed_work linger;

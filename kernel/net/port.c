@@ -61,7 +61,6 @@ static void go_live(struct mm_port *port, struct mm_chan *ch, const struct mm_he
 {
 	ch->state = MM_LIVE;
 	ch->features = hello->features;
-	memcpy(ch->peer_mac, hello->mac, ETH_ALEN);
 	spin_lock_bh(&port->rx_lock);
 	netif_tx_lock(port->dev);
 	port->ch = ch;
@@ -120,7 +119,6 @@ static void say(struct mm_chan *ch, u32 type)
 
 	if (type != XWAY_CTL_CLOSE) {
 		xway_chan_describe(&ch->chan, &msg);
-		memcpy(hello->mac, ch->port->dev->dev_addr, ETH_ALEN);
 		hello->features = XWAY_NETIF_F_USO ? MM_FEATURE_USO : 0;
 	}
 	xway_ctl_send(&mm_client, ch->chan.link, &msg);

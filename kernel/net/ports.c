@@ -29,7 +29,7 @@ static struct wait *wait_of(const struct xway_link *link)
 
 	lockdep_assert_held(&mm_ports_lock);
 	list_for_each_entry(w, &waiting, node)
-		if (!link || w->link == link)
+		if (w->link == link)
 			return w;
 	return NULL;
 }
@@ -95,7 +95,7 @@ static void make(struct work_struct *work)
 
 	for (;;) {
 		mutex_lock(&mm_ports_lock);
-		w = wait_of(NULL);
+		w = list_first_entry_or_null(&waiting, struct wait, node);
 		link = w ? xway_link_get(w->link) : NULL;
 		mutex_unlock(&mm_ports_lock);
 		if (!link)
@@ -167,9 +167,9 @@ void mm_ports_del_link(struct xway_link *link)
 	w = wait_of(link);
 	if (w)
 		end_wait(w);
-	mutex_lock(&link->lock);
-	port = mm_port_of(link);
-	mutex_unlock(&link->lock);
+	/* It is written under this lock, too: see join(). */
+	port = rcu_dereference_protected(link->data[XWAY_SERVICE_NET],
+					 lockdep_is_held(&mm_ports_lock));
 	if (port) {
 		mutex_lock(&port->lock);
 		mutex_lock(&link->lock);
