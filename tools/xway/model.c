@@ -286,6 +286,18 @@ json_t *model_peers(struct ipc *ipc)
 	return get_rows(ipc, IPC_CORE, XWAY_CMD_GET_PEER, take_peer, "cannot list the peers");
 }
 
+json_t *model_peers_alone(void)
+{
+	struct ipc *ipc = ipc_open(IPC_CORE);
+	json_t *peers;
+
+	if (!ipc)
+		return NULL;
+	peers = model_peers(ipc);
+	ipc_close(ipc);
+	return peers;
+}
+
 json_t *model_conns(struct ipc *ipc)
 {
 	return get_rows(ipc, IPC_SOCKETS, XWAY_CMD_GET_CONN, take_row,

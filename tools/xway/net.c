@@ -36,16 +36,11 @@ static void print(const json_t *device)
 int cmd_net(int argc, char **argv, const struct options *o)
 {
 	json_t *peers, *devices, *device;
-	struct ipc *ipc;
 	size_t i;
 
 	if (no_arguments(argc, argv))
 		return EXIT_USAGE;
-	ipc = ipc_open(IPC_CORE);
-	if (!ipc)
-		return EXIT_FAILED;
-	peers = model_peers(ipc);
-	ipc_close(ipc);
+	peers = model_peers_alone();
 	if (!peers)
 		return EXIT_FAILED;
 	devices = devices_of(peers);
