@@ -20,7 +20,8 @@ CONTROL = BUILD / f"bench/test.{os.getpid()}"  # what the emulator's plugin list
 COUNTING = {"clock": "instructions", "plugin": f"{plugin.MADE},control={CONTROL}"}
 # What a message of bench/counts.py's tests may cost at most. Timers are in it, which allocate now and then;
 # a stream's reader and its wake-ups are shared by all messages that it finds. A stream of single bytes has no
-# limit of what is copied: a process that is started beside it copies as much as all its messages.
+# limit of what is copied: a process that is started beside it copies as much as all its messages. What else
+# the domains do meanwhile only adds to what is counted, so what exceeds a limit is measured again.
 LIMITS = {
     ("stream", 1): {
         "instructions_xway": 138,
@@ -58,6 +59,7 @@ LIMITS = {
         "hypercall event_channel_op": 1.02,
     },
 }
+TRIES = 3
 UNTOUCHED = 0.005  # part of a message's instructions that may be XWAY's where it carries nothing
 
 
@@ -178,14 +180,16 @@ def test_counts(listening: None, machine: Machine) -> None:
     pair.go(XWAY)
     over = []
     for (mode, size), limits in LIMITS.items():
-        found, messages = counts.of_message(pair, test, profiler, XWAY, mode, size)
-        figures = counts.figures(found, messages, size)
-        print(f"{mode} of {size}:", *counts.table({XWAY: figures}), sep="\n")
-        over += [
-            f"{mode} of {size}: {name} {figures[name]:.3f}, at most {most}"
-            for name, most in limits.items()
-            if figures[name] > most
-        ]
+        least: dict[str, float] = {}
+        for _ in range(TRIES):
+            found, messages = counts.of_message(pair, test, profiler, XWAY, mode, size)
+            figures = counts.figures(found, messages, size)
+            print(f"{mode} of {size}:", *counts.table({XWAY: figures}), sep="\n")
+            least = {name: min(figures[name], least.get(name, figures[name])) for name in limits}
+            exceeded = [name for name, most in limits.items() if least[name] > most]
+            if not exceeded:
+                break
+        over += [f"{mode} of {size}: {name} {least[name]:.3f}, at most {limits[name]}" for name in exceeded]
     for mode in micro.MODES:
         found, messages = counts.of_message(pair, test, profiler, micro.LOOPBACK, mode, 2048)
         figures = counts.figures(found, messages, 2048)
