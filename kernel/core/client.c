@@ -4,7 +4,7 @@
  *
  * xway_client_unregister() clears a client's entry. Then it waits for each call that
  * may have found the entry before. Such calls run under xway_links_lock (add_link,
- * del_link, show), under a link's lock (up, ctl for OPEN), or in an SRCU read-side
+ * del_link, policy, show), under a link's lock (up, ctl for OPEN), or in an SRCU read-side
  * section (drain, abort, addresses, reclaim). Other calls (ctl, event) find the client
  * by a channel. After @del_link there is none, but @event may still run in an RCU
  * read-side section.
@@ -15,6 +15,7 @@
 #include <linux/export.h>
 #include <linux/nospec.h>
 #include <linux/sched/mm.h>
+#include <linux/slab.h>
 #include <linux/srcu.h>
 
 #include "link.h"
@@ -35,8 +36,11 @@ int xway_client_register(const struct xway_client *client)
 		return -EBUSY;
 	}
 	noio = memalloc_noio_save();
-	list_for_each_entry(link, &xway_links, node)
+	list_for_each_entry(link, &xway_links, node) {
 		client->add_link(&link->pub);
+		if (client->policy && link->policy[client->service])
+			client->policy(&link->pub, link->policy[client->service]);
+	}
 	rcu_assign_pointer(clients[client->service], client);
 	list_for_each_entry(link, &xway_links, node) {
 		mutex_lock(&link->pub.lock);
@@ -114,6 +118,44 @@ void xway_client_del_link(struct link *link)
 			client->del_link(&link->pub);
 	}
 	memalloc_noio_restore(noio);
+}
+
+/**
+ * xway_client_policy() - take up what domain 0 says of a service for a link
+ * @link: the link
+ * @service: enum xway_service
+ * @text: what it says, or NULL if the two domains may not use the service
+ *
+ * Context: process; takes xway_links_lock.
+ * Return: 0 or -ENOMEM: nothing has changed.
+ */
+int xway_client_policy(struct link *link, u16 service, const char *text)
+{
+	unsigned int noio = memalloc_noio_save();
+	const struct xway_client *client;
+	char *copy = NULL;
+	int err = 0;
+
+	mutex_lock(&xway_links_lock);
+	if (text == link->policy[service] ||
+	    (text && link->policy[service] && !strcmp(text, link->policy[service])))
+		goto out;
+	if (text) {
+		copy = kstrdup(text, GFP_KERNEL);
+		if (!copy) {
+			err = -ENOMEM;
+			goto out;
+		}
+	}
+	swap(link->policy[service], copy);
+	client = client_of(service, lockdep_is_held(&xway_links_lock));
+	if (client && client->policy)
+		client->policy(&link->pub, text);
+	kfree(copy);
+out:
+	mutex_unlock(&xway_links_lock);
+	memalloc_noio_restore(noio);
+	return err;
 }
 
 /**

@@ -290,6 +290,11 @@ bool xway_addr_is_own(struct xway_link *link, const struct net *net, u16 family,
  *	clears its @data, begins no channel any more, and ends each one that it has on
  *	the link, without waiting for the peer. There is none if the link is destroyed. Its
  *	@data may be NULL. Context: process, xway_links_lock held, no link's lock.
+ * @policy: what domain 0 says of this service and peer, doc/xenstore.md: @text, which is
+ *	valid during the call, or NULL if the two may not use the service. Called after
+ *	@add_link if domain 0 has said something, and for each change. Optional: a client
+ *	without it needs no word of its own. Context: process, xway_links_lock held, no
+ *	link's lock.
  * @up: a session has begun. Optional. Context: process, link's lock held.
  * @ctl: the peer has sent a control message for this service. @msg is a private
  *	copy. @chan is the channel that it names, and this client's; it is NULL for
@@ -334,6 +339,7 @@ struct xway_client {
 	const char *name;
 	int (*add_link)(struct xway_link *link);
 	void (*del_link)(struct xway_link *link);
+	void (*policy)(struct xway_link *link, const char *text);
 	void (*up)(struct xway_link *link);
 	bool (*ctl)(struct xway_link *link, struct xway_chan *chan,
 		    const struct xway_ctl *msg);

@@ -149,8 +149,11 @@ EXPORT_SYMBOL_GPL(xway_link_version);
 void xway_link_free(struct xway_link *pub)
 {
 	struct link *link = to_link(pub);
+	int i;
 
 	xa_destroy(&link->chans);
+	for (i = 0; i < XWAY_SERVICES; i++)
+		kfree(link->policy[i]);
 	xway_peer_put(pub->peer);
 	kvfree_rcu(link, rcu);
 }

@@ -112,6 +112,7 @@ struct ctl {
  * @gone: the transport says that the peer has ended
  * @was_up: the session was up before it began to end
  * @told_up: a bit for each service whose client was told that the session is up
+ * @policy: what domain 0 says of each service, or NULL; under xway_links_lock
  * @ending: in a list for xway_links_drain(), which is its caller's
  * @drain_by: when the clients must have ended their channels, in jiffies
  * @arena: the own arena
@@ -144,6 +145,7 @@ struct link {
 	bool gone;
 	bool was_up;
 	u8 told_up;
+	char *policy[XWAY_SERVICES];
 	struct list_head ending;
 	unsigned long drain_by;
 
@@ -190,6 +192,7 @@ extern struct mutex xway_links_lock;
 /* client.c */
 void xway_client_add_link(struct link *link);
 void xway_client_del_link(struct link *link);
+int xway_client_policy(struct link *link, u16 service, const char *text);
 void xway_client_up(struct link *link);
 void xway_client_drain(struct link *link);
 void xway_client_abort(struct link *link, bool dead);

@@ -163,7 +163,8 @@ int __init xway_local_init(void)
 				   "local:passive");
 	ends[1] = xway_link_create(&transport, NULL, local_lost, "local:active",
 				   "local:active");
-	if (ends[0] && ends[1])
+	if (ends[0] && ends[1] && !xway_client_policy(ends[0], XWAY_SERVICE_NET, "") &&
+	    !xway_client_policy(ends[1], XWAY_SERVICE_NET, ""))
 		return 0;
 	xway_local_exit();
 	return -ENOMEM;

@@ -426,6 +426,36 @@ static int member_update(domid_t domid, char *value)
 	return 0;
 }
 
+/* Services that need a word of domain 0, and the directories that have it */
+static const struct {
+	u16 service;
+	const char *dir;
+} policies[] = {
+	{ XWAY_SERVICE_NET, "xway/net" },
+};
+
+/* Read what domain 0 says of services for a member. Return: 0 or a negative errno. */
+static int member_policy(struct member *m)
+{
+	char path[32], *text;
+	unsigned int len;
+	int i, err = 0;
+
+	for (i = 0; i < ARRAY_SIZE(policies); i++) {
+		path_of(path, sizeof(path), policies[i].dir, m->port.domid);
+		text = xenbus_read(XBT_NIL, path, "", &len);
+		if (text == ERR_PTR(-ENOENT))
+			text = NULL;
+		if (IS_ERR(text)) {
+			err = PTR_ERR(text);
+			continue;
+		}
+		err = xway_client_policy(m->link, policies[i].service, text) ?: err;
+		kfree(text);
+	}
+	return err;
+}
+
 /* Return: value of the domain's node; NULL if there is none; or an ERR_PTR. */
 static char *member_read(const char *name, unsigned int *domid)
 {
@@ -510,7 +540,7 @@ static int read_members(void)
 	 * lost theirs before one gets another's.
 	 */
 	list_for_each_entry(m, &members, node)
-		err = member_add(m) ?: err;
+		err = member_add(m) ?: member_policy(m) ?: err;
 	list_for_each_entry(m, &members, node) {
 		if (m->lost)
 			xway_client_addresses(m->link);
