@@ -86,6 +86,105 @@ static void test_groups(void)
 	expect("2/xway/peer/3", NULL);
 }
 
+static void vif(unsigned int id, unsigned int number, const char *mac, const char *bridge)
+{
+	char path[STORE_PATH];
+
+	snprintf(path, sizeof(path), "/local/domain/0/backend/vif/%u/%u/mac", id, number);
+	mem_put(&m, path, mac);
+	snprintf(path, sizeof(path), "/local/domain/0/backend/vif/%u/%u/bridge", id, number);
+	mem_put(&m, path, bridge);
+	snprintf(path, sizeof(path), "/local/domain/0/backend/vif/%u/%u/script", id, number);
+	mem_put(&m, path, "/etc/xen/scripts/vif-bridge");
+}
+
+#define MAC_1 "00:16:3e:77:00:01"
+#define MAC_2 "00:16:3e:77:00:02"
+#define MAC_3 "00:16:3e:77:00:03"
+
+/* Who may use the service net hears which interfaces are on one bridge, with no address too. */
+static void test_net(void)
+{
+	mem_create(&m, 1, UUID_A, "a", "10.0.0.1");
+	mem_create(&m, 2, UUID_B, "b", NULL);
+	mem_create(&m, 3, UUID_C, "c", "10.0.0.3");
+	vif(1, 0, MAC_1, "br0");
+	vif(2, 0, "00:16:3E:77:00:02", "br0");
+	vif(3, 1, MAC_3, "br0");
+	start("group one services=net a b\ngroup two a c\n");
+	expect("1/xway/peer/2", UUID_B);
+	expect("2/xway/peer/1", UUID_A);
+	expect("1/xway/net/2", "0 " MAC_1 " 0 " MAC_2);
+	expect("2/xway/net/1", "0 " MAC_2 " 0 " MAC_1);
+	expect("1/xway/peer/3", UUID_C " 10.0.0.3");
+	expect("1/xway/net/3", NULL);
+	expect("3/xway/net/1", NULL);
+	expect("2/xway/net/3", NULL);
+	/* Another interface comes, one leaves the bridge, one is routed. */
+	vif(2, 1, MAC_3, "br0");
+	mem_run(&m, &x, 300);
+	expect("1/xway/net/2", "0 " MAC_1 " 0 " MAC_2 " 0 " MAC_1 " 1 " MAC_3);
+	mem_put(&m, "/local/domain/0/backend/vif/2/0/bridge", "br1");
+	mem_put(&m, "/local/domain/0/backend/vif/2/1/script", "/etc/xen/scripts/vif-route");
+	mem_run(&m, &x, 300);
+	expect("1/xway/net/2", "");
+	expect("2/xway/net/1", "");
+	/* VLANs on a bridge are networks of their own, and netback counts against a rate. */
+	mem_put(&m, "/local/domain/0/backend/vif/2/0/bridge", "br0");
+	mem_put(&m, "/local/domain/0/backend/vif/2/0/vlan", "10");
+	mem_run(&m, &x, 300);
+	expect("1/xway/net/2", "");
+	mem_put(&m, "/local/domain/0/backend/vif/1/0/vlan", "10");
+	mem_run(&m, &x, 300);
+	expect("1/xway/net/2", "0 " MAC_1 " 0 " MAC_2);
+	mem_put(&m, "/local/domain/0/backend/vif/1/0/rate", "1000,50000");
+	mem_run(&m, &x, 300);
+	expect("1/xway/net/2", "");
+	mem_rm(&m, "/local/domain/0/backend/vif/1/0/rate");
+	mem_rm(&m, "/local/domain/0/backend/vif/1/0/vlan");
+	mem_rm(&m, "/local/domain/0/backend/vif/2/0/vlan");
+	/* The policy changes with both links up. */
+	restart("group one services=sockets,net a b c\n");
+	expect("1/xway/net/2", "0 " MAC_1 " 0 " MAC_2);
+	expect("1/xway/net/3", "0 " MAC_1 " 1 " MAC_3);
+	expect("1/xway/peer/2", UUID_B);
+	expect("1/xway/peer/3", UUID_C " 10.0.0.3");
+	restart("group one a b c\n");
+	expect("1/xway/net/2", NULL);
+	expect("1/xway/net/3", NULL);
+	expect("1/xway/peer/2", NULL);
+	expect("1/xway/peer/3", UUID_C " 10.0.0.3");
+}
+
+/* What has xapi filter its packets goes by the switch, and what is no hardware address. */
+static void test_net_not(void)
+{
+	mem_create(&m, 1, UUID_A, "a", "10.0.0.1");
+	mem_create(&m, 2, UUID_B, "b", "10.0.0.2");
+	vif(1, 0, MAC_1, "br0");
+	vif(2, 0, MAC_2, "br0");
+	mem_put(&m, "/xapi/" UUID_B "/private/vif/0/locking-mode", "locked");
+	vif(2, 1, "01:16:3e:77:00:02", "br0");
+	vif(2, 2, "00:16:3e:77:00:0", "br0");
+	vif(2, 3, "00:16:3e:77-00:02", "br0");
+	vif(2, 40, MAC_3, "br0");
+	for (unsigned int i = 4; i < 32; i++)
+		vif(2, i, MAC_3, "br9");
+	start("allow all services=net\n");
+	expect("1/xway/net/2", "");
+	mem_put(&m, "/xapi/" UUID_B "/private/vif/0/locking-mode", "unlocked");
+	mem_run(&m, &x, 500);
+	expect("1/xway/net/2", "0 " MAC_1 " 0 " MAC_2);
+	mem_end(&m, 2, "crash");
+	mem_run(&m, &x, 300);
+	/* A module that has not read yet that it has gone must not take it for forbidden. */
+	expect("1/xway/peer/2", "gone crash");
+	expect("1/xway/net/2", "0 " MAC_1 " 0 " MAC_2);
+	mem_run(&m, &x, 61000);
+	expect("1/xway/peer/2", NULL);
+	expect("1/xway/net/2", NULL);
+}
+
 static void test_driver_domain(void)
 {
 	mem_create(&m, 1, UUID_A, "a", "10.0.0.1");
@@ -606,7 +705,8 @@ static void test_many(void)
 
 static const struct scenario tests[] = {
 	/* clang-format off */
-	TEST(two), TEST(default_none), TEST(allow_all_late), TEST(groups), TEST(driver_domain),
+	TEST(two), TEST(default_none), TEST(allow_all_late), TEST(groups), TEST(net),
+	TEST(net_not), TEST(driver_domain),
 	TEST(odd_addresses), TEST(many_addresses), TEST(domain_0), TEST(offer_follows),
 	TEST(bad_offers), TEST(offer_needs_policy), TEST(rate), TEST(poweroff), TEST(crash),
 	TEST(suspend_saved), TEST(destroyed), TEST(zombie), TEST(coalesce),

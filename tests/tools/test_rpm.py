@@ -15,7 +15,13 @@ TOP = Path(__file__).resolve().parent.parent.parent
 COMPLETIONS = "/usr/share/bash-completion/completions"
 # Besides documents and licenses
 FILES = {
-    "xway": ["/usr/sbin/xway", f"{COMPLETIONS}/xway", "/usr/share/man/man8/xway.8"],
+    "xway": [
+        "/usr/lib/NetworkManager/conf.d/xway-mmnet.conf",
+        "/usr/lib/systemd/network/05-mmnet.network",
+        "/usr/sbin/xway",
+        f"{COMPLETIONS}/xway",
+        "/usr/share/man/man8/xway.8",
+    ],
     "xwayd": [
         "/etc/xway/xwayd.conf",
         "/usr/lib/systemd/system/xwayd.service",

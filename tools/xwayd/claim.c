@@ -44,15 +44,6 @@ static void read_vif_addrs(struct domain *d, char *text)
 	}
 }
 
-static char *read_node(struct xwayd *x, const char *dir, const char *leaf)
-{
-	char path[STORE_PATH];
-	size_t len;
-
-	snprintf(path, sizeof(path), "%.100s/%.32s", dir, leaf);
-	return x->store->ops->read(x->store->ctx, path, &len);
-}
-
 static void read_addrs(struct xwayd *x, struct domain *d, const char *dir, const char *leaf)
 {
 	char *text = read_node(x, dir, leaf);
@@ -96,6 +87,7 @@ static void read_vifs(struct xwayd *x, struct domain *d)
 	unsigned int n;
 
 	d->n_vif = 0;
+	vif_forget(d);
 	for (int i = 0; i < 2; i++) {
 		char **vifs;
 
@@ -112,6 +104,7 @@ static void read_vifs(struct xwayd *x, struct domain *d)
 				free(seen);
 			} else {
 				read_locked(x, d, vifs[v]);
+				vif_read(x, d, vifs[v]);
 			}
 			snprintf(vif, sizeof(vif), "%.64s/%.8s", dir[i], vifs[v]);
 			if (!seen)
@@ -150,16 +143,22 @@ static void join_groups(struct xwayd *x, struct domain *d)
 			d->groups[i / WORD_BITS] |= 1ull << (i % WORD_BITS);
 }
 
+unsigned int claim_services(const struct xwayd *x, const struct domain *a, const struct domain *b)
+{
+	unsigned int allowed;
+
+	if (a == b || !a->party || !b->party || a->ended || b->ended)
+		return 0;
+	allowed = x->policy->allow_all;
+	for (unsigned int i = 0; i < x->policy->n_groups; i++)
+		if (a->groups[i / WORD_BITS] & b->groups[i / WORD_BITS] & (1ull << (i % WORD_BITS)))
+			allowed |= x->policy->groups[i].services;
+	return allowed;
+}
+
 bool claim_may_talk(const struct xwayd *x, const struct domain *a, const struct domain *b)
 {
-	if (a == b || !a->party || !b->party || a->ended || b->ended)
-		return false;
-	if (x->policy->allow_all)
-		return true;
-	for (unsigned int i = 0; i <= x->policy->n_groups / WORD_BITS; i++)
-		if (a->groups[i] & b->groups[i])
-			return true;
-	return false;
+	return claim_services(x, a, b) & SERVICE_SOCKETS;
 }
 
 /* xapi renames the new end of a move when the old one has ended. */
@@ -299,11 +298,8 @@ static void set_value(struct domain *d)
 	}
 	fclose(file);
 	free(d->value);
-	d->value = NULL;
-	if (any)
-		d->value = value;
-	else
-		free(value);
+	d->value = value;
+	d->addressed = any;
 }
 
 /* The most likely reason why nothing happens: said once, until it has one. */
@@ -311,12 +307,12 @@ static void miss_address(struct xwayd *x, struct domain *d)
 {
 	bool misses = false;
 
-	if (!d->value && !d->n_addrs)
+	if (!d->addressed && !d->n_addrs)
 		for (struct domain *o = x->domains; o && !misses; o = o->next)
 			misses = claim_may_talk(x, d, o);
 	if (misses && !d->misses)
-		log_notice("%s has no address that xwayd knows, so nobody hears of it: give it"
-			   " ip= in its vif, or an 'address' line",
+		log_notice("%s has no address that xwayd knows, so nobody has sockets to it: give"
+			   " it ip= in its vif, or an 'address' line",
 			   domain_label(d));
 	d->misses = misses;
 }

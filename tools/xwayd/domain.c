@@ -188,6 +188,7 @@ static void forget(struct xwayd *x, struct domain **at)
 	free(d->groups);
 	free(d->value);
 	free(d->self);
+	vif_forget(d);
 	free(d);
 }
 

@@ -49,11 +49,17 @@ static bool take_prefix(const char **path, const char *prefix)
 }
 
 /* Below a domain's directory of vifs: "", "/0", "/0/ip", "/0/state", ... */
-static bool is_about_ip(const char *rest)
+static bool matters(const char *rest)
 {
+	static const char *const leaves[] = {
+		"/ip", "/mac", "/bridge", "/vlan", "/script", "/rate"
+	};
 	const char *leaf = *rest == '/' ? strchr(rest + 1, '/') : NULL;
 
-	return !leaf || !strcmp(leaf, "/ip");
+	for (size_t i = 0; leaf && i < sizeof(leaves) / sizeof(leaves[0]); i++)
+		if (!strcmp(leaf, leaves[i]))
+			return true;
+	return !leaf;
 }
 
 static void reread(struct xwayd *x, struct domain *d)
@@ -75,7 +81,7 @@ static void vifs_event(struct xwayd *x, const char *path)
 	}
 	len = strcspn(path, "/");
 	snprintf(id, sizeof(id), "%.*s", (int)(len < 7 ? len : 7), path);
-	if (domain_parse_id(id, &n) && is_about_ip(path + len)) {
+	if (domain_parse_id(id, &n) && matters(path + len)) {
 		struct domain *d = domain_find(x, n);
 
 		if (d)
@@ -143,7 +149,7 @@ void xwayd_event(struct xwayd *x, const char *path, const char *token)
 		char dir[STORE_PATH];
 
 		snprintf(dir, sizeof(dir), "/libxl/%u/device/vif", n);
-		if (!take_prefix(&path, dir) || is_about_ip(path))
+		if (!take_prefix(&path, dir) || matters(path))
 			reread(x, d);
 	} else if (take_prefix(&token, "name/")) {
 		reread(x, d);

@@ -52,6 +52,7 @@ static void free_one(struct peer **at)
 	*at = p->next;
 	free(p->said);
 	free(p->link);
+	free(p->net);
 	free(p->stale);
 	free(p->refused);
 	free(p);
@@ -115,6 +116,15 @@ void peer_set_link(struct xwayd *x, struct domain *d, struct peer *p, const char
 
 	snprintf(name, sizeof(name), "link/%u", p->id);
 	put(x, d, name, &p->link, value, now);
+}
+
+static void set_net(struct xwayd *x, struct domain *d, struct peer *p, const char *value,
+		    int64_t now)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "net/%u", p->id);
+	put(x, d, name, &p->net, value, now);
 }
 
 static void tell_gone(struct xwayd *x, struct domain *d, struct peer *p, const char *reason,
@@ -181,8 +191,10 @@ static void load_dir(struct xwayd *x, struct domain *d, const char *dir, int64_t
 				p->gone_at = now + GONE_MS;
 			else
 				snprintf(p->uuid, sizeof(p->uuid), "%.36s", value);
-		} else {
+		} else if (!strcmp(dir, "link")) {
 			p->link = value;
+		} else {
+			p->net = value;
 		}
 	}
 	free(names);
@@ -208,6 +220,7 @@ static void load(struct xwayd *x, struct domain *d, int64_t now)
 	peer_free_all(d);
 	load_dir(x, d, "peer", now);
 	load_dir(x, d, "link", now);
+	load_dir(x, d, "net", now);
 	free(d->self);
 	snprintf(path, sizeof(path), "/local/domain/%u/xway/self", d->id);
 	d->self = x->store->ops->read(x->store->ctx, path, &len);
@@ -228,20 +241,42 @@ static void age_offer(struct xwayd *x, struct domain *d, struct domain *q)
 	free(offer);
 }
 
+/* What @d may do with @q, and can. */
+static unsigned int common(const struct xwayd *x, const struct domain *d, const struct domain *q)
+{
+	unsigned int services = claim_services(x, d, q);
+
+	if (!d->addressed || !q->addressed)
+		services &= ~SERVICE_SOCKETS;
+	return services;
+}
+
 static void introduce(struct xwayd *x, struct domain *d, struct peer *p, struct domain *q,
 		      int64_t now)
 {
+	unsigned int services = common(x, d, q);
+
 	/* Another domain under an old id: nothing of the old one is left first. */
 	if (p->said && strncmp(p->said, q->value, strlen(q->uuid))) {
 		if (!is_gone(p->said))
 			p->live = false;
 		if (!p->live)
 			peer_set_link(x, d, p, NULL, now);
+		set_net(x, d, p, NULL, now);
 	}
 	if (p->uuid[0] && strcmp(p->uuid, q->uuid))
 		age_offer(x, d, q);
-	if (!say(x, d, p, q->value, now))
+	if (services & SERVICE_NET) {
+		char *pairs = vif_pairs(d, q);
+
+		set_net(x, d, p, pairs, now);
+		free(pairs);
+	}
+	/* The addresses are those that sockets go to. */
+	if (!say(x, d, p, services & SERVICE_SOCKETS ? q->value : q->uuid, now))
 		return;
+	if (!(services & SERVICE_NET))
+		set_net(x, d, p, NULL, now);
 	memcpy(p->uuid, q->uuid, sizeof(p->uuid));
 	p->gone_at = NEVER;
 	if (!p->live) {
@@ -270,17 +305,14 @@ static void withdraw(struct xwayd *x, struct domain *d, struct peer *p, int64_t 
 	else
 		p->uuid[0] = '\0';
 	peer_set_link(x, d, p, NULL, now);
-}
-
-static bool may_meet(const struct xwayd *x, const struct domain *d, const struct domain *q)
-{
-	return d->value && q->value && claim_may_talk(x, d, q);
+	if (!p->said)
+		set_net(x, d, p, NULL, now);
 }
 
 static bool has_peers(const struct xwayd *x, const struct domain *d)
 {
 	for (const struct domain *q = x->domains; q; q = q->next)
-		if (may_meet(x, d, q))
+		if (common(x, d, q))
 			return true;
 	return false;
 }
@@ -300,7 +332,7 @@ static void apply_one(struct xwayd *x, struct domain *d, int64_t now)
 		p->wanted = false;
 	/* Both lists are in the order of the ids. */
 	for (struct domain *q = x->domains; q; q = q->next) {
-		if (!may_meet(x, d, q))
+		if (!common(x, d, q))
 			continue;
 		at = seek(at, q->id);
 		find_or_add(at, q->id)->wanted = true;
@@ -312,7 +344,7 @@ static void apply_one(struct xwayd *x, struct domain *d, int64_t now)
 
 		if (!p->wanted)
 			withdraw(x, d, p, now);
-		if (!p->said && !p->link && !p->stale)
+		if (!p->said && !p->link && !p->net && !p->stale)
 			free_one(at);
 		else
 			at = &p->next;

@@ -79,8 +79,50 @@ static int check_domain(struct parser *p, const char *word)
 	return 0;
 }
 
+#define SERVICES "services="
+
+static const struct {
+	const char *name;
+	unsigned int bit;
+} services[] = {
+	{ "sockets", SERVICE_SOCKETS },
+	{ "net", SERVICE_NET },
+};
+
+static unsigned int service_bit(const char *name)
+{
+	for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++)
+		if (!strcmp(services[i].name, name))
+			return services[i].bit;
+	return 0;
+}
+
+/* @word: "services=NAME[,NAME...]"; what has no such word allows sockets. */
+static int parse_services(struct parser *p, char *word, unsigned int *allowed)
+{
+	char *list = word + strlen(SERVICES), *name;
+
+	*allowed = 0;
+	while ((name = strsep(&list, ","))) {
+		unsigned int bit = service_bit(name);
+
+		if (!bit)
+			return fail(p, "'%s' is no service: expected 'sockets' or 'net'", name);
+		if (*allowed & bit)
+			return fail(p, "'%s' is given twice in '" SERVICES "'", name);
+		*allowed |= bit;
+	}
+	return 0;
+}
+
+static bool is_services(const char *word)
+{
+	return word && !strncmp(word, SERVICES, strlen(SERVICES));
+}
+
 static int parse_allow(struct parser *p)
 {
+	unsigned int allowed = SERVICE_SOCKETS;
 	char *word = next_word(p);
 
 	if (!word)
@@ -88,9 +130,14 @@ static int parse_allow(struct parser *p)
 	if (strcmp(word, "all"))
 		return fail(p, "'allow %s' is unknown, only 'allow all' is", word);
 	word = next_word(p);
+	if (is_services(word)) {
+		if (parse_services(p, word, &allowed))
+			return -1;
+		word = next_word(p);
+	}
 	if (word)
 		return fail(p, "'%s' is too much after 'allow all'", word);
-	p->policy->allow_all = true;
+	p->policy->allow_all |= allowed;
 	return 0;
 }
 
@@ -103,6 +150,8 @@ static int parse_group(struct parser *p)
 
 	if (!name)
 		return fail(p, "'group' needs a name and domains: 'group NAME DOMAIN DOMAIN...'");
+	if (is_services(name))
+		return fail(p, "'%s' is no name: it comes after the name of the group", name);
 	for (unsigned int i = 0; i < policy->n_groups; i++)
 		if (!strcmp(policy->groups[i].name, name))
 			return fail(p, "group '%s' is already defined in line %u", name,
@@ -110,8 +159,20 @@ static int parse_group(struct parser *p)
 
 	policy->groups = grow(policy->groups, policy->n_groups, sizeof(*group));
 	group = &policy->groups[policy->n_groups++];
-	*group = (struct group){ .name = copy(name), .line = p->line };
-	while ((word = next_word(p))) {
+	*group = (struct group){
+		.name = copy(name),
+		.line = p->line,
+		.services = SERVICE_SOCKETS,
+	};
+	word = next_word(p);
+	if (is_services(word)) {
+		if (parse_services(p, word, &group->services))
+			return -1;
+		word = next_word(p);
+	}
+	for (; word; word = next_word(p)) {
+		if (is_services(word))
+			return fail(p, "'%s' must come right after the name of the group", word);
 		for (unsigned int i = 0; i < group->n_members; i++)
 			if (!strcmp(group->members[i], word))
 				return fail(p, "'%s' is in group '%s' twice", word, name);

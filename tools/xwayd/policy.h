@@ -8,9 +8,14 @@
 
 #include "addr.h"
 
+/* What a policy may allow, as bits: the core's clients in the guests. */
+#define SERVICE_SOCKETS 1u
+#define SERVICE_NET 2u /* network packets: MMNet */
+
 struct group {
 	char *name;
 	unsigned int line;
+	unsigned int services;
 	char **members;
 	unsigned int n_members;
 };
@@ -21,7 +26,7 @@ struct claim {
 };
 
 struct policy {
-	bool allow_all;
+	unsigned int allow_all; /* services that all may use */
 	struct group *groups;
 	unsigned int n_groups;
 	struct claim *claims;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,4 +33,14 @@ void sooner(int64_t *when, int64_t at)
 {
 	if (at < *when)
 		*when = at;
+}
+
+/* To be freed; NULL: not there. */
+char *read_node(struct xwayd *x, const char *dir, const char *leaf)
+{
+	char path[STORE_PATH];
+	size_t len;
+
+	snprintf(path, sizeof(path), "%.100s/%.32s", dir, leaf);
+	return x->store->ops->read(x->store->ctx, path, &len);
 }

@@ -27,6 +27,9 @@
 
 /* More than any domain needs, and a peer's node stays below 2048 bytes. */
 #define DOMAIN_ADDRS 32
+/* Of which packets may go by shared memory: a node of all pairs stays below 2048 bytes. */
+#define DOMAIN_VIFS 6
+#define MAC_TEXT 18
 /* Complaints about one domain: so many at once, and one more each period. */
 #define COMPLAINTS 10
 #define COMPLAINT_MS (6 * MS_PER_S)
@@ -37,6 +40,7 @@ struct peer {
 	unsigned int id;      /* Q */
 	char *said;	      /* value of P's xway/peer/Q, NULL: no node */
 	char *link;	      /* value of P's xway/link/Q, NULL: no node */
+	char *net;	      /* value of P's xway/net/Q, NULL: no node */
 	bool wanted;	      /* the policy wants Q introduced */
 	bool live;	      /* @said introduces Q: its offers are relayed */
 	int64_t gone_at;      /* when a "gone" node goes, else NEVER */
@@ -45,6 +49,13 @@ struct peer {
 	char uuid[UUID_TEXT]; /* of the Q that P was told of last, or "" */
 	char *stale;	      /* an offer of Q's that is not, or no longer, for P */
 	char *refused;	      /* Q's last bad offer, not to log it twice */
+};
+
+/* A virtual interface on a bridge of domain 0. */
+struct vif {
+	unsigned int id;
+	char mac[MAC_TEXT];
+	char *bridge; /* and what tells networks on it apart */
 };
 
 struct domain {
@@ -62,13 +73,16 @@ struct domain {
 	bool party;		/* may have peers at all */
 	bool misses;		/* it was said that it has no address */
 
+	struct vif vifs[DOMAIN_VIFS];
+	unsigned int n_vifs;
 	struct addr vif[DOMAIN_ADDRS];
 	unsigned int n_vif;
 	struct addr addrs[DOMAIN_ADDRS]; /* of vifs and configuration */
 	unsigned int n_addrs;
 	bool struck[DOMAIN_ADDRS]; /* claimed by another one too */
 	uint64_t *groups;	   /* bitmap of the policy's groups */
-	char *value;		   /* for peer/ nodes, NULL: none */
+	char *value;		   /* for peer/ nodes */
+	bool addressed;		   /* @value has an address */
 	char *self;		   /* value of its xway/self, NULL: no node */
 
 	struct peer *peers;
@@ -112,7 +126,13 @@ bool domain_may_complain(struct domain *d, int64_t now);
 /* claim.c: which addresses they have */
 void claim_read(struct xwayd *x, struct domain *d);
 void claim_apply(struct xwayd *x);
+unsigned int claim_services(const struct xwayd *x, const struct domain *a, const struct domain *b);
 bool claim_may_talk(const struct xwayd *x, const struct domain *a, const struct domain *b);
+
+/* vif.c: which virtual interfaces they have */
+void vif_forget(struct domain *d);
+void vif_read(struct xwayd *x, struct domain *d, const char *name);
+char *vif_pairs(const struct domain *d, const struct domain *q);
 
 /* peer.c: what each domain is told about the others */
 struct peer *peer_find(struct domain *d, unsigned int id);
@@ -134,5 +154,6 @@ void sooner(int64_t *when, int64_t at);
 void set_string(char **where, const char *value);
 bool same_string(const char *a, const char *b);
 void *must(void *allocated);
+char *read_node(struct xwayd *x, const char *dir, const char *leaf);
 
 #endif

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Which virtual interfaces domains have on which bridge: packets between two on the same
+ * bridge may go by shared memory. All that is read here is domain 0's own.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "xwayd.h"
+
+/* Numbers of interfaces that the modules know are below it. */
+#define VIF_IDS 32
+void vif_forget(struct domain *d)
+{
+	while (d->n_vifs)
+		free(d->vifs[--d->n_vifs].bridge);
+}
+
+/* In lower case. Only the address of one interface counts. */
+static bool parse_mac(const char *text, char mac[MAC_TEXT])
+{
+	if (!text || strlen(text) != MAC_TEXT - 1)
+		return false;
+	for (int i = 0; i < MAC_TEXT - 1; i++) {
+		if (i % 3 == 2 ? text[i] != ':' : !isxdigit((unsigned char)text[i]))
+			return false;
+		mac[i] = tolower((unsigned char)text[i]);
+	}
+	mac[MAC_TEXT - 1] = '\0';
+	return !strchr("13579bdf", mac[1]) && strcmp(mac, "00:00:00:00:00:00");
+}
+
+/*
+ * libxl names a bridge for every interface, also for one that its script routes. So a
+ * script counts that is known to use it: those of Xen, and xapi's.
+ */
+static bool is_bridged(const char *script)
+{
+	const char *name = script ? strrchr(script, '/') : NULL;
+
+	name = name ? name + 1 : script;
+	return name && (!strcmp(name, "vif-bridge") || !strcmp(name, "vif-openvswitch") ||
+			!strcmp(name, "vif"));
+}
+
+/* The bridge and the VLAN on it, to be freed; NULL: none. */
+static char *network(struct xwayd *x, const char *dir)
+{
+	char *bridge = read_node(x, dir, "bridge"), *vlan = read_node(x, dir, "vlan"), *name = NULL;
+
+	if (bridge && *bridge && asprintf(&name, "%s %s", bridge, vlan ? vlan : "") < 0)
+		abort();
+	free(bridge);
+	free(vlan);
+	return name;
+}
+
+static bool has_node(struct xwayd *x, const char *dir, const char *leaf)
+{
+	char *value = read_node(x, dir, leaf);
+
+	free(value);
+	return value;
+}
+
+/* xapi has the switch filter what a locked interface sends, so it must see all. */
+static bool is_locked(struct xwayd *x, const struct domain *d, const char *name)
+{
+	char dir[STORE_PATH], *mode;
+	bool locked;
+
+	snprintf(dir, sizeof(dir), "/xapi/%s/private/vif/%.8s", d->handle, name);
+	mode = read_node(x, dir, "locking-mode");
+	locked = mode && strcmp(mode, "unlocked");
+	free(mode);
+	return locked;
+}
+
+void vif_read(struct xwayd *x, struct domain *d, const char *name)
+{
+	char dir[STORE_PATH], *mac, *script;
+	struct vif *vif;
+	unsigned int id;
+
+	if (d->n_vifs == DOMAIN_VIFS || !domain_parse_id(name, &id) || id >= VIF_IDS)
+		return;
+	vif = &d->vifs[d->n_vifs];
+	vif->id = id;
+	snprintf(dir, sizeof(dir), "/local/domain/0/backend/vif/%u/%.8s", d->id, name);
+	mac = read_node(x, dir, "mac");
+	script = read_node(x, dir, "script");
+	/* What has a rate is slowed down by netback. */
+	if (parse_mac(mac, vif->mac) && is_bridged(script) && !is_locked(x, d, name) &&
+	    !has_node(x, dir, "rate")) {
+		vif->bridge = network(x, dir);
+		d->n_vifs += !!vif->bridge;
+	}
+	free(mac);
+	free(script);
+}
+
+/* The value of @d's node for @q, to be freed; see doc/xenstore.md. */
+char *vif_pairs(const struct domain *d, const struct domain *q)
+{
+	char *value;
+	size_t size;
+	FILE *file;
+	unsigned int n = 0;
+
+	file = must(open_memstream(&value, &size));
+	for (unsigned int i = 0; i < d->n_vifs; i++)
+		for (unsigned int j = 0; j < q->n_vifs; j++) {
+			const struct vif *own = &d->vifs[i], *peer = &q->vifs[j];
+
+			if (strcmp(own->bridge, peer->bridge) || !strcmp(own->mac, peer->mac))
+				continue;
+			fprintf(file, "%s%u %s %u %s", n++ ? " " : "", own->id, own->mac, peer->id,
+				peer->mac);
+		}
+	fclose(file);
+	return value;
+}
