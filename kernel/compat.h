@@ -214,6 +214,11 @@ static inline void xway_proto_compat(struct proto *p)
 #include <net/page_pool.h>
 #endif
 
+/* It too: the classes of a device's locks are in linux/netdevice.h before Linux 6.15. */
+#ifdef XWAY_HAVE_NETDEV_LOCK_H
+#include <net/netdev_lock.h>
+#endif
+
 /* UDP segments have a number in the virtio header since Linux 6.2. */
 #ifdef VIRTIO_NET_HDR_GSO_UDP_L4
 #define XWAY_NETIF_F_USO NETIF_F_GSO_UDP_L4

@@ -22,6 +22,8 @@ static int mm_stop(struct net_device *dev)
 
 	/* What is in the peer's ring still comes in; nothing polls after that. */
 	mm_port_set_up(port, false);
+	/* Who brings it up again wants it for more than vifs. */
+	WRITE_ONCE(port->ours, false);
 	netif_stop_queue(dev);
 	napi_disable(&port->napi);
 	return 0;
@@ -94,6 +96,9 @@ struct mm_port *mm_device_create(const char *id)
 	mutex_init(&port->lock);
 	spin_lock_init(&port->rx_lock);
 	INIT_DELAYED_WORK(&port->tend, mm_port_tend);
+	INIT_LIST_HEAD(&port->pairs);
+	skb_queue_head_init(&port->returned);
+	INIT_WORK(&port->resend, mm_shade_resend);
 	port->pool = page_pool_create(&pool);
 	if (IS_ERR(port->pool)) {
 		err = PTR_ERR(port->pool);
@@ -101,6 +106,8 @@ struct mm_port *mm_device_create(const char *id)
 	}
 	netif_napi_add(dev, &port->napi, mm_rx_poll);
 	netif_carrier_off(dev);
+	/* Its locks are taken under those of a vif, see shade.c. */
+	netdev_lockdep_set_classes(dev);
 	err = register_netdev(dev);
 	if (err)
 		goto err_pool;
@@ -139,10 +146,16 @@ const char *mm_device_state(const struct mm_port *port)
  */
 void mm_device_destroy(struct mm_port *port)
 {
-	unregister_netdev(port->dev);
+	rtnl_lock();
+	mm_shade_set(port, NULL);
+	unregister_netdevice(port->dev);
+	rtnl_unlock();
 	/* mm_port_event() may still run for the last channel. After that nothing queues work. */
 	synchronize_rcu();
 	cancel_delayed_work_sync(&port->tend);
+	cancel_work_sync(&port->resend);
+	skb_queue_purge(&port->returned);
 	page_pool_destroy(port->pool);
+	kfree(port->policy);
 	free_netdev(port->dev);
 }

@@ -3,8 +3,9 @@
 #include "mmnet.h"
 
 /*
- * The writer of TX_ counters holds the tx lock, that of RX_ counters @rx_lock, that of
- * the others the link's lock or is the only one that has found @broken false.
+ * The writer of TX_ counters holds the tx lock, that of RX_ counters @rx_lock (but for
+ * RX_NO_PAIR: of two at a time one may get lost), that of the others the link's lock, or
+ * it is the only one that has found @broken false.
  */
 const char mm_count_names[MM_COUNTS][ETH_GSTRING_LEN] = {
 	[MM_TX_PACKETS] = "tx_packets",
@@ -19,6 +20,7 @@ const char mm_count_names[MM_COUNTS][ETH_GSTRING_LEN] = {
 	[MM_RX_EVENTS] = "rx_events",
 	[MM_RX_NO_MEMORY] = "rx_no_memory",
 	[MM_RX_BAD_HEADER] = "rx_bad_header",
+	[MM_RX_NO_PAIR] = "rx_no_pair",
 	[MM_OPENED] = "opened",
 	[MM_VIOLATIONS] = "violations",
 };

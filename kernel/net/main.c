@@ -42,11 +42,16 @@ u32 mm_ring_pages(void)
 	return READ_ONCE(ring_kib) / (PAGE_SIZE / 1024);
 }
 
+/* Nothing is there for a link before domain 0 allows it. */
 static int add_link(struct xway_link *link)
 {
-	if (!local && strstarts(link->name, "local:"))
-		return 0;
-	return mm_ports_add_link(link);
+	return 0;
+}
+
+static void policy(struct xway_link *link, const char *text)
+{
+	if (local || !strstarts(link->name, "local:"))
+		mm_ports_policy(link, text);
 }
 
 const struct xway_client mm_client = {
@@ -54,6 +59,7 @@ const struct xway_client mm_client = {
 	.name = "net",
 	.add_link = add_link,
 	.del_link = mm_ports_del_link,
+	.policy = policy,
 	.up = mm_port_up,
 	.ctl = mm_port_ctl,
 	.event = mm_port_event,
@@ -72,17 +78,26 @@ static int __init mm_init(void)
 	mm_wq = alloc_workqueue("mmnet", WQ_UNBOUND, 0);
 	if (!mm_wq)
 		return -ENOMEM;
-	err = mm_selftest() ?: xway_client_register(&mm_client);
+	err = mm_selftest() ?: mm_shade_init();
 	if (err)
-		destroy_workqueue(mm_wq);
-	else
-		flush_workqueue(mm_wq);	/* who loads it finds the devices of today's peers */
+		goto err_wq;
+	err = xway_client_register(&mm_client);
+	if (err)
+		goto err_shade;
+	flush_workqueue(mm_wq);	/* who loads it finds the devices of today's peers */
+	return 0;
+
+err_shade:
+	mm_shade_exit();
+err_wq:
+	destroy_workqueue(mm_wq);
 	return err;
 }
 
 static void __exit mm_exit(void)
 {
 	xway_client_unregister(&mm_client);
+	mm_shade_exit();
 	mm_ports_exit();
 	destroy_workqueue(mm_wq);
 }

@@ -12,7 +12,8 @@
  * or migrated comes back by another one.
  *
  * Locks, each taken under those before it:
- *	mm_ports_lock		the list of ports; or the RTNL: devices go up and down
+ *	the RTNL		devices go up and down, vifs come and go
+ *	mm_ports_lock		the list of ports
  *	mm_port's @lock		which link it has
  *	a link's @lock		channels begin and end
  *	mm_port's @rx_lock	who reads the peer's ring holds it
@@ -44,6 +45,7 @@ struct mm_words {
 
 	u32 cons __aligned(64);
 	u32 want_data;
+	u32 vifs;	/* bits: of these vifs the reader takes packets, see shade.c */
 };
 
 static_assert(sizeof(struct mm_words) <= XWAY_WORDS_SIZE);
@@ -108,6 +110,7 @@ enum mm_count {
 	MM_RX_EVENTS,
 	MM_RX_NO_MEMORY,
 	MM_RX_BAD_HEADER,
+	MM_RX_NO_PAIR,
 	MM_OPENED,
 	MM_VIOLATIONS,
 	MM_COUNTS
@@ -121,15 +124,23 @@ enum mm_count {
  * @lock: see the top of this file
  * @link: the link, a reference, or NULL while there is none; written under @lock and the
  *	link's lock
+ * @policy: what domain 0 says of the two domains' vifs, doc/xenstore.md; under
+ *	mm_ports_lock
  * @linger: destroys the device when there has been no link for long
  * @ch: the channel, or NULL; under the link's lock
  * @up: the device is up; written under @lock, and the link's lock if there is a link
+ * @vifs: what the own words are to say; as @up
  * @tend: opens a channel, or ends a broken one
+ * @pairs: vifs of which packets are taken: see shade.c
+ * @opened: the module has brought up the device; once, and under the RTNL
+ * @ours: it did so last, so the device takes nothing but what is for vifs
+ * @returned: packets that go by their vif after all, and @resend, which sends them
  * @napi: reads the peer's ring
  * @broken: the peer has broken the rules of the channel
  * @count: see enum mm_count
  * @news: a poll has found something since the last event
  * @rx_lock: see the top of this file
+ * @peer_vifs: what the peer's words said last; written under @rx_lock
  * @rx: the channel while the peer's ring may be read, or NULL; written under @rx_lock
  * @pool: recycles pages of received frames
  * @tx: the channel while the own ring may be written, or NULL; written under the tx lock
@@ -141,16 +152,24 @@ struct mm_port {
 	char id[XWAY_PEER_ID];
 	struct mutex lock;	/* see the top of this file */
 	struct xway_link *link;
+	char *policy;
 	struct delayed_work linger;
 	struct mm_chan *ch;
 	bool up;
 	bool broken;
+	u32 vifs;
 	struct delayed_work tend;
+	struct list_head pairs;
+	bool opened;
+	bool ours;
+	struct sk_buff_head returned;
+	struct work_struct resend;
 	u64 count[MM_COUNTS];
 
 	struct napi_struct napi ____cacheline_aligned_in_smp;
 	bool news;
 	spinlock_t rx_lock;	/* see the top of this file */
+	u32 peer_vifs;
 	struct mm_chan *rx;
 	struct page_pool *pool;
 
@@ -180,14 +199,16 @@ void mm_device_destroy(struct mm_port *port);
 const char *mm_device_state(const struct mm_port *port);
 
 /* ports.c: which link has which device */
-int mm_ports_add_link(struct xway_link *link);
+void mm_ports_policy(struct xway_link *link, const char *text);
 void mm_ports_del_link(struct xway_link *link);
+void mm_ports_shade(void);
 void mm_ports_exit(void);
 
 /* port.c: the life of a channel */
 struct mm_port *mm_port_of(struct xway_link *link);
 void mm_port_broken(struct mm_port *port);
 void mm_port_set_up(struct mm_port *port, bool up);
+void mm_port_set_vifs(struct mm_port *port, u32 vifs);
 void mm_port_close(struct mm_port *port);
 void mm_port_tend(struct work_struct *work);
 bool mm_port_ctl(struct xway_link *link, struct xway_chan *chan, const struct xway_ctl *msg);
@@ -195,6 +216,15 @@ bool mm_port_event(struct xway_chan *chan);
 void mm_port_up(struct xway_link *link);
 void mm_port_drain(struct xway_link *link);
 void mm_port_abort(struct xway_link *link, bool dead);
+
+/* shade.c: packets of virtual interfaces */
+int mm_shade_init(void);
+void mm_shade_exit(void);
+void mm_shade_soon(void);
+void mm_shade_set(struct mm_port *port, const char *text);
+bool mm_shade_return(struct mm_port *port, struct sk_buff *skb);
+void mm_shade_resend(struct work_struct *work);
+void mm_shade_names(const struct mm_port *port, char *text, size_t size);
 
 /* tx.c */
 netdev_tx_t mm_tx(struct sk_buff *skb, struct net_device *dev);

@@ -10,6 +10,7 @@ int mm_netlink_show(struct xway_link *link, struct sk_buff *skb)
 	const struct mm_port *port =
 		rcu_dereference_protected(link->data[XWAY_SERVICE_NET], true);
 	struct nlattr *service, *nest;
+	char vifs[128];
 	int i;
 
 	if (!port)
@@ -18,6 +19,9 @@ int mm_netlink_show(struct xway_link *link, struct sk_buff *skb)
 	if (!service || nla_put_string(skb, XWAY_A_NAME, mm_client.name) ||
 	    nla_put_string(skb, XWAY_A_DEVICE, port->dev->name) ||
 	    nla_put_string(skb, XWAY_A_STATE, mm_device_state(port)))
+		return -EMSGSIZE;
+	mm_shade_names(port, vifs, sizeof(vifs));
+	if (nla_put_string(skb, XWAY_A_VIFS, vifs))
 		return -EMSGSIZE;
 	nest = nla_nest_start(skb, XWAY_A_STATS);
 	if (!nest)

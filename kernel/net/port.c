@@ -50,10 +50,18 @@ static void let_go(struct mm_port *port)
 	netif_tx_lock(port->dev);
 	port->rx = NULL;
 	port->tx = NULL;
+	WRITE_ONCE(port->peer_vifs, 0);
 	port->broken = false;
 	RCU_INIT_POINTER(ch->chan.peer, NULL);
 	netif_tx_unlock(port->dev);
 	spin_unlock_bh(&port->rx_lock);
+	/*
+	 * What waits for room goes by its vif, if it has come by one: at once, as without a
+	 * carrier the kernel will drop it.
+	 */
+	local_bh_disable();
+	netif_wake_queue(port->dev);
+	local_bh_enable();
 	netif_carrier_off(port->dev);
 }
 
@@ -78,6 +86,9 @@ static void go_live(struct mm_port *port, struct mm_chan *ch, const struct mm_he
 	local_bh_disable();
 	napi_schedule(&port->napi);
 	local_bh_enable();
+	/* Nor does the peer know what the own words have come to say since it looked. */
+	smp_mb();	/* see xway_chan_post() */
+	xway_chan_post(&ch->chan);
 }
 
 static struct mm_chan *create(struct mm_port *port)
@@ -102,6 +113,7 @@ static struct mm_chan *create(struct mm_port *port)
 	ch->size = pages * PAGE_SIZE;
 	own = ch->chan.own;
 	own->want_data = 1;	/* the peer's first record is to cause an event */
+	own->vifs = port->vifs;
 	return ch;
 }
 
@@ -209,6 +221,38 @@ void mm_port_set_up(struct mm_port *port, bool up)
 	memalloc_noio_restore(noio);
 	if (up)
 		mod_delayed_work(xway_core_wq, &port->tend, 0);
+}
+
+/**
+ * mm_port_set_vifs() - tell the peer of which vifs this end takes packets
+ * @port: the port
+ * @vifs: a bit for each
+ *
+ * Context: process, RTNL held; takes the link's lock.
+ */
+void mm_port_set_vifs(struct mm_port *port, u32 vifs)
+{
+	unsigned int noio = memalloc_noio_save();
+	struct mm_chan *ch;
+
+	mutex_lock(&port->lock);
+	if (port->link)
+		mutex_lock(&port->link->lock);
+	ch = port->link ? port->ch : NULL;
+	if (ch && port->vifs != vifs) {
+		struct mm_words *own = ch->chan.own;
+
+		WRITE_ONCE(own->vifs, vifs);
+		if (ch->state == MM_LIVE) {
+			smp_mb();	/* see xway_chan_post() */
+			xway_chan_post(&ch->chan);
+		}
+	}
+	port->vifs = vifs;
+	if (port->link)
+		mutex_unlock(&port->link->lock);
+	mutex_unlock(&port->lock);
+	memalloc_noio_restore(noio);
 }
 
 static bool map(struct mm_chan *ch, const struct xway_ctl *msg)

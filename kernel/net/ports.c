@@ -7,6 +7,7 @@
  * Devices are made and destroyed by work items, without any lock of the core: whoever
  * holds the RTNL may wait for a user's page fault.
  */
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include "mmnet.h"
@@ -17,6 +18,7 @@
 struct wait {
 	struct list_head node;
 	struct xway_link *link;	/* a reference */
+	char *policy;		/* see struct mm_port */
 };
 
 static LIST_HEAD(ports);
@@ -38,6 +40,7 @@ static void end_wait(struct wait *w)
 {
 	list_del(&w->node);
 	xway_link_put(w->link);
+	kfree(w->policy);
 	kfree(w);
 }
 
@@ -53,9 +56,12 @@ static struct mm_port *left_port(const char *id)
 	return NULL;
 }
 
-static void join(struct mm_port *port, struct xway_link *link)
+/* @policy: of the port from now on */
+static void join(struct mm_port *port, struct xway_link *link, char *policy)
 {
 	lockdep_assert_held(&mm_ports_lock);
+	kfree(port->policy);
+	port->policy = policy;
 	cancel_delayed_work(&port->linger);
 	mutex_lock(&port->lock);
 	mutex_lock(&link->lock);
@@ -65,6 +71,7 @@ static void join(struct mm_port *port, struct xway_link *link)
 	mutex_unlock(&port->lock);
 	/* The session may be up already. */
 	mod_delayed_work(xway_core_wq, &port->tend, 0);
+	mm_shade_soon();
 }
 
 /* Work: the peer has not come back. */
@@ -109,7 +116,8 @@ static void make(struct work_struct *work)
 		w = wait_of(link);	/* it may have gone meanwhile */
 		if (w && !IS_ERR(port)) {
 			list_add(&port->node, &ports);
-			join(port, link);
+			join(port, link, w->policy);
+			w->policy = NULL;
 			port = NULL;
 		}
 		if (w)
@@ -123,65 +131,118 @@ static void make(struct work_struct *work)
 
 static DECLARE_WORK(make_work, make);
 
-/**
- * mm_ports_add_link() - give a link the device of its peer, or a new one soon
- * @link: the link
- *
- * Context: process, xway_links_lock held.
- * Return: 0 or -ENOMEM.
- */
-int mm_ports_add_link(struct xway_link *link)
+static void leave(struct xway_link *link, unsigned long linger_for)
 {
 	struct mm_port *port;
 	struct wait *w;
 
-	mutex_lock(&mm_ports_lock);
-	port = left_port(xway_peer_id(link->peer));
-	if (port) {
-		join(port, link);
-		mutex_unlock(&mm_ports_lock);
-		return 0;
-	}
-	w = kzalloc(sizeof(*w), GFP_KERNEL);
-	if (w) {
-		w->link = xway_link_get(link);
-		list_add_tail(&w->node, &waiting);
-		queue_work(mm_wq, &make_work);
-	}
-	mutex_unlock(&mm_ports_lock);
-	return w ? 0 : -ENOMEM;
-}
-
-/**
- * mm_ports_del_link() - take a link's device from it
- * @link: the link
- *
- * Context: process, xway_links_lock held.
- */
-void mm_ports_del_link(struct xway_link *link)
-{
-	struct mm_port *port;
-	struct wait *w;
-
-	mutex_lock(&mm_ports_lock);
+	lockdep_assert_held(&mm_ports_lock);
 	w = wait_of(link);
 	if (w)
 		end_wait(w);
 	/* It is written under this lock, too: see join(). */
 	port = rcu_dereference_protected(link->data[XWAY_SERVICE_NET],
 					 lockdep_is_held(&mm_ports_lock));
+	if (!port)
+		return;
+	mutex_lock(&port->lock);
+	mutex_lock(&link->lock);
+	mm_port_close(port);
+	RCU_INIT_POINTER(link->data[XWAY_SERVICE_NET], NULL);
+	port->link = NULL;
+	mutex_unlock(&link->lock);
+	mutex_unlock(&port->lock);
+	xway_link_put(link);
+	mod_delayed_work(mm_wq, &port->linger, linger_for);
+	mm_shade_soon();
+}
+
+/* Give a link the device of its peer, or a new one soon. Return: false without memory. */
+static bool enter(struct xway_link *link, char *policy)
+{
+	struct mm_port *port = left_port(xway_peer_id(link->peer));
+	struct wait *w;
+
 	if (port) {
-		mutex_lock(&port->lock);
-		mutex_lock(&link->lock);
-		mm_port_close(port);
-		RCU_INIT_POINTER(link->data[XWAY_SERVICE_NET], NULL);
-		port->link = NULL;
-		mutex_unlock(&link->lock);
-		mutex_unlock(&port->lock);
-		xway_link_put(link);
-		mod_delayed_work(mm_wq, &port->linger, LINGER);
+		join(port, link, policy);
+		return true;
 	}
+	w = kzalloc(sizeof(*w), GFP_KERNEL);
+	if (!w)
+		return false;
+	w->link = xway_link_get(link);
+	w->policy = policy;
+	list_add_tail(&w->node, &waiting);
+	queue_work(mm_wq, &make_work);
+	return true;
+}
+
+/**
+ * mm_ports_policy() - see @policy in core.h
+ * @link: the link: it has a device as long as domain 0 allows it
+ * @text: which vifs are on one bridge, or NULL
+ *
+ * Context: process, xway_links_lock held.
+ */
+void mm_ports_policy(struct xway_link *link, const char *text)
+{
+	struct mm_port *port;
+	struct wait *w;
+	char *policy;
+
+	mutex_lock(&mm_ports_lock);
+	if (!text) {
+		leave(link, 0);
+		goto out;
+	}
+	policy = kstrdup(text, GFP_KERNEL);
+	port = rcu_dereference_protected(link->data[XWAY_SERVICE_NET],
+					 lockdep_is_held(&mm_ports_lock));
+	w = wait_of(link);
+	if (policy && port) {
+		swap(port->policy, policy);
+		mm_shade_soon();
+	} else if (policy && w) {
+		swap(w->policy, policy);
+	} else if (policy && enter(link, policy)) {
+		policy = NULL;
+	} else {
+		pr_warn("mmnet: no memory for what is new of %s\n", link->name);
+	}
+	kfree(policy);
+out:
 	mutex_unlock(&mm_ports_lock);
+}
+
+/**
+ * mm_ports_del_link() - take a link's device from it, for the peer's next link
+ * @link: the link
+ *
+ * Context: process, xway_links_lock held.
+ */
+void mm_ports_del_link(struct xway_link *link)
+{
+	mutex_lock(&mm_ports_lock);
+	leave(link, LINGER);
+	mutex_unlock(&mm_ports_lock);
+}
+
+/**
+ * mm_ports_shade() - have all devices take packets of the vifs that they should
+ *
+ * Context: process, RTNL held.
+ */
+void mm_ports_shade(void)
+{
+	/* See the locks in mmnet.h, and core.h of those below them. */
+	unsigned int noio = memalloc_noio_save();
+	struct mm_port *port;
+
+	mutex_lock(&mm_ports_lock);
+	list_for_each_entry(port, &ports, node)
+		mm_shade_set(port, port->link ? port->policy : NULL);
+	mutex_unlock(&mm_ports_lock);
+	memalloc_noio_restore(noio);
 }
 
 /**

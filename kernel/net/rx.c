@@ -165,6 +165,7 @@ int mm_rx_poll(struct napi_struct *napi, int budget)
 	spin_lock(&port->rx_lock);
 	mm_add(port, MM_RX_POLLS, 1);
 	if (port->rx && !READ_ONCE(port->broken)) {
+		WRITE_ONCE(port->peer_vifs, READ_ONCE(peer_of(port)->vifs));
 		taken = take(port, budget, &list);
 		if (mm_tx_wake(port) || taken)
 			WRITE_ONCE(port->news, true);

@@ -133,7 +133,7 @@ netdev_tx_t mm_tx(struct sk_buff *skb, struct net_device *dev)
 		mm_add(port, MM_TX_BYTES, skb->len);
 		skb_tx_timestamp(skb);
 		dev_consume_skb_any(skb);
-	} else {
+	} else if (ch || !mm_shade_return(port, skb)) {
 		mm_add(port, MM_TX_DROPPED, 1);
 		dev_kfree_skb_any(skb);
 	}

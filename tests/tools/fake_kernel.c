@@ -172,6 +172,7 @@ static void put_net(struct nlmsghdr *nlh)
 
 	mnl_attr_put_strz(nlh, XWAY_A_NAME, "net");
 	mnl_attr_put_strz(nlh, XWAY_A_DEVICE, "mm0");
+	mnl_attr_put_strz(nlh, XWAY_A_VIFS, "eth0 eth1");
 	mnl_attr_put_strz(nlh, XWAY_A_STATE, "waiting");
 	put_stats(nlh, false);
 	mnl_attr_nest_end(nlh, nest);

@@ -256,11 +256,13 @@ def test_net(xway):
     assert xway("net").stdout == "no devices (modprobe mmnet)\n"
     assert json.loads(xway("net", "-j").stdout) == []
     assert xway("net", FAKE_NET=1).stdout.startswith(
-        "mm0: to xen:7, waiting\n    addresses of the peer: 10.0.0.2 fd00::2/64\n"
+        "mm0: to xen:7, waiting\n    carries packets of: eth0 eth1\n"
+        "    addresses of the peer: 10.0.0.2 fd00::2/64\n"
     )
     assert json.loads(xway("net", "-j", FAKE_NET=1).stdout) == [
         {
             "device": "mm0",
+            "vifs": "eth0 eth1",
             "peer": "xen:7",
             "addresses": ["10.0.0.2", "fd00::2/64"],
             "state": "waiting",

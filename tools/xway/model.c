@@ -30,6 +30,7 @@ static const struct {
 	[XWAY_A_UNREVOKED] = { KIND_UINT, "unrevoked" },
 	[XWAY_A_SILENT] = { KIND_UINT, "silent_s" },
 	[XWAY_A_DEVICE] = { KIND_STRING, "device" },
+	[XWAY_A_VIFS] = { KIND_STRING, "vifs" },
 	[XWAY_A_PEER_NAME] = { KIND_STRING, "peer" },
 	[XWAY_A_PEER_STATE] = { KIND_STRING, "state" },
 	[XWAY_A_PEER_ADDR] = { KIND_NETS, "addresses" },

@@ -26,8 +26,13 @@ static json_t *devices_of(const json_t *peers)
 
 static void print(const json_t *device)
 {
-	printf("%s: to %s, %s\n    addresses of the peer: ", out_str(device, "device"),
-	       out_str(device, "peer"), out_str(device, "state"));
+	const char *vifs = json_string_value(json_object_get(device, "vifs"));
+
+	printf("%s: to %s, %s\n", out_str(device, "device"), out_str(device, "peer"),
+	       out_str(device, "state"));
+	if (vifs && *vifs)
+		printf("    carries packets of: %s\n", vifs);
+	fputs("    addresses of the peer: ", stdout);
 	out_words(json_object_get(device, "addresses"));
 	putchar('\n');
 	out_counters(json_object_get(device, "stats"), "    ", 0);

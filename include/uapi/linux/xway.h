@@ -41,6 +41,8 @@
  *       XWAY_A_NAME		string, "sockets" or "net"
  *       XWAY_A_CONNS		u32, connections that are attached now (sockets)
  *       XWAY_A_DEVICE		string, the network device to the peer (net)
+ *       XWAY_A_VIFS		string, the virtual interfaces whose packets go by the
+ *				device, with spaces in between (net)
  *       XWAY_A_STATE		string: "down" here, "waiting" for the peer's end, or "up"
  *				(net)
  *       XWAY_A_STATS		nested, see XWAY_CMD_GET_STATS
@@ -169,6 +171,7 @@ enum xway_attr {
 	XWAY_A_SERVICE,
 	XWAY_A_SILENT,
 	XWAY_A_DEVICE,
+	XWAY_A_VIFS,
 	__XWAY_A_MAX
 };
 

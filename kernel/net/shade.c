@@ -1,0 +1,603 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * In the shade of a virtual interface: packets that leave by this domain's vif for a
+ * peer's vif on the same bridge go by the peer's device instead, and come in at the other
+ * end as if by the vif there. So addresses, routes, filters and counters stay those of the
+ * vif. Domain 0 says which vifs are on one bridge, and their hardware addresses.
+ *
+ * This is how netvsc (drivers/net/hyperv) uses a virtual function: the vif's
+ * ndo_start_xmit, behind its filters and its queue, hands the packet to the other device;
+ * a receive handler of that device hands packets to the vif. netfront has no place for
+ * that, so its table of functions is replaced by a copy with other ones.
+ *
+ * The RTNL guards all of this, but for readers in an RCU read-side section: shade_xmit()
+ * and its like, in any context that sends or asks for statistics, and shade_rx(), in
+ * softirqs. A shade stays when its last pair has gone, so that the vif's statistics never
+ * go back, until the vif or the module goes.
+ */
+#include <linux/etherdevice.h>
+#include <linux/if_vlan.h>
+#include <linux/rculist.h>
+#include <linux/rtnetlink.h>
+#include <linux/slab.h>
+#include <net/net_namespace.h>
+#include <net/sch_generic.h>
+#ifdef CONFIG_XEN
+#include <xen/xenbus.h>
+#endif
+
+#include "mmnet.h"
+
+#define MM_VIFS 32	/* vifs have numbers below it */
+
+/**
+ * struct mm_shade - a vif from which packets are taken
+ * @node: in shades
+ * @dev: the vif
+ * @tracker: of the reference on @dev
+ * @orig: its own functions
+ * @ops: a copy of them, with ours
+ * @stats: packets that were taken, or handed to the vif
+ * @pairs: struct mm_pair, by its @near
+ * @vif: the vif's number
+ * @xdp: a program looks at each packet that netfront receives; it would miss ours
+ */
+struct mm_shade {
+	struct list_head node;
+	struct net_device *dev;
+	netdevice_tracker tracker;
+	const struct net_device_ops *orig;
+	struct net_device_ops ops;
+	struct pcpu_sw_netstats __percpu *stats;
+	struct list_head pairs;
+	unsigned int vif;
+	bool xdp;
+};
+
+/**
+ * struct mm_pair - a vif of this domain and one of a peer, on one bridge
+ * @near: in the shade's list
+ * @far: in the port's list
+ * @shade: this domain's vif
+ * @port: the peer's device
+ * @own: hardware address of this domain's vif
+ * @peer: hardware address of the peer's
+ * @peer_vif: the number of the peer's
+ * @wanted: domain 0 still names it; for mm_shade_set()
+ * @rcu: to free it
+ */
+struct mm_pair {
+	struct list_head near;
+	struct list_head far;
+	struct mm_shade *shade;
+	struct mm_port *port;
+	u8 own[ETH_ALEN];
+	u8 peer[ETH_ALEN];
+	unsigned int peer_vif;
+	bool wanted;
+	struct rcu_head rcu;
+};
+
+static LIST_HEAD(shades);
+
+/* ---- users of a vif, in an RCU read-side section ---- */
+
+/* With bottom halves off */
+static void count(const struct mm_shade *s, bool tx, unsigned int bytes)
+{
+	struct pcpu_sw_netstats *stats = this_cpu_ptr(s->stats);
+
+	u64_stats_update_begin(&stats->syncp);
+	u64_stats_inc(tx ? &stats->tx_packets : &stats->rx_packets);
+	u64_stats_add(tx ? &stats->tx_bytes : &stats->rx_bytes, bytes);
+	u64_stats_update_end(&stats->syncp);
+}
+
+static struct mm_shade *shade_of(const struct net_device *dev)
+{
+	struct mm_shade *s;
+
+	list_for_each_entry_rcu(s, &shades, node, lockdep_rtnl_is_held())
+		if (s->dev == dev)
+			return s;
+	/* It stays in the list until nobody can have come here by its @ops. */
+	WARN_ON_ONCE(1);
+	return NULL;
+}
+
+/* May the packet go by the peer's device? Return: the pair, or NULL. */
+static const struct mm_pair *pair_for(const struct mm_shade *s, const struct sk_buff *skb)
+{
+	const struct ethhdr *eth = (const struct ethhdr *)skb->data;
+	const struct mm_pair *p;
+
+	list_for_each_entry_rcu(p, &s->pairs, near) {
+		if (!ether_addr_equal_unaligned(p->peer, eth->h_dest))
+			continue;
+		/* What this domain only passes on is none of the peer's business. */
+		if (!ether_addr_equal_unaligned(p->own, eth->h_source) ||
+		    skb_vlan_tag_present(skb) || eth_type_vlan(eth->h_proto))
+			return NULL;
+		/* The device's queue drops what comes before the kernel has seen the carrier. */
+		if (!(READ_ONCE(p->port->peer_vifs) & BIT(p->peer_vif)) ||
+		    !netif_carrier_ok(p->port->dev) || qdisc_tx_is_noop(p->port->dev))
+			return NULL;
+		return p;
+	}
+	return NULL;
+}
+
+/* ndo_start_xmit of the vif */
+static netdev_tx_t shade_xmit(struct sk_buff *skb, struct net_device *dev)
+{
+	const struct mm_shade *s = shade_of(dev);
+	unsigned int len = skb->len;
+	const struct mm_pair *p = NULL;
+	int rc;
+
+	if (unlikely(!s)) {
+		dev_kfree_skb_any(skb);
+		return NETDEV_TX_OK;
+	}
+	/* netpoll sends with interrupts off; the doorbell cannot be used then. */
+	if (!irqs_disabled() && !skb_shared(skb) && skb_headlen(skb) >= ETH_HLEN)
+		p = pair_for(s, skb);
+	if (!p)
+		return s->orig->ndo_start_xmit(skb, dev);
+	/* The peer's device has a queue of its own, so its senders are slowed down as by any. */
+	skb->dev = p->port->dev;
+	skb_set_queue_mapping(skb, 0);
+	rc = dev_queue_xmit(skb);
+	if (likely(rc == NET_XMIT_SUCCESS || rc == NET_XMIT_CN))
+		count(s, true, len);
+	else
+		dev_core_stats_tx_dropped_inc(dev);
+	return NETDEV_TX_OK;
+}
+
+/* ndo_get_stats64 of the vif */
+static void shade_stats(struct net_device *dev, struct rtnl_link_stats64 *stats)
+{
+	const struct mm_shade *s;
+
+	rcu_read_lock();
+	s = shade_of(dev);
+	if (s) {
+		s->orig->ndo_get_stats64(dev, stats);
+		dev_fetch_sw_netstats(stats, s->stats);
+	}
+	rcu_read_unlock();
+}
+
+/* A program of the generic mode sees what comes by us, too. */
+static bool has_xdp(const struct net_device *dev)
+{
+	return dev->xdp_state[XDP_MODE_DRV].prog || dev->xdp_state[XDP_MODE_DRV].link;
+}
+
+/* ndo_bpf of the vif; RTNL held */
+static int shade_bpf(struct net_device *dev, struct netdev_bpf *bpf)
+{
+	struct mm_shade *s = shade_of(dev);
+	int err;
+
+	if (!s)
+		return -ENODEV;
+	/* From now on nothing comes in past it. */
+	if (bpf->command == XDP_SETUP_PROG && bpf->prog)
+		WRITE_ONCE(s->xdp, true);
+	err = s->orig->ndo_bpf(dev, bpf);
+	if (bpf->command == XDP_SETUP_PROG) {
+		WRITE_ONCE(s->xdp, err ? has_xdp(dev) : !!bpf->prog);
+		mm_shade_soon();
+	}
+	return err;
+}
+
+/* The peer's device has received a packet. */
+static rx_handler_result_t shade_rx(struct sk_buff **pskb)
+{
+	struct mm_port *port = rcu_dereference((*pskb)->dev->rx_handler_data);
+	const struct ethhdr *eth = eth_hdr(*pskb);
+	const struct mm_pair *p;
+	struct sk_buff *skb;
+
+	list_for_each_entry_rcu(p, &port->pairs, far) {
+		/* A tag would lead past what domain 0 allows on the bridge. */
+		if (skb_vlan_tag_present(*pskb) || eth_type_vlan(eth->h_proto))
+			break;
+		if (!ether_addr_equal(p->own, eth->h_dest) ||
+		    !ether_addr_equal(p->peer, eth->h_source))
+			continue;
+		/* The peer knows it, or will soon, or lies. */
+		if (!netif_running(p->shade->dev) || READ_ONCE(p->shade->xdp))
+			break;
+		skb = skb_share_check(*pskb, GFP_ATOMIC);
+		*pskb = skb;
+		if (!skb)
+			return RX_HANDLER_CONSUMED;
+		skb->dev = p->shade->dev;
+		skb->pkt_type = ether_addr_equal(skb->dev->dev_addr, p->own) ? PACKET_HOST :
+									     PACKET_OTHERHOST;
+		count(p->shade, false, skb->len + ETH_HLEN);
+		return RX_HANDLER_ANOTHER;
+	}
+	if (!READ_ONCE(port->ours))
+		return RX_HANDLER_PASS;
+	/* Nobody has asked for a wire to the peer. */
+	mm_add(port, MM_RX_NO_PAIR, 1);
+	kfree_skb(*pskb);
+	return RX_HANDLER_CONSUMED;
+}
+
+/**
+ * mm_shade_return() - give back a packet that the peer cannot get by shared memory
+ * @port: the port
+ * @skb: a packet that was queued for it
+ *
+ * Context: the port's tx lock is held, so the vif's cannot be taken.
+ * Return: true if the packet goes by its vif, soon.
+ */
+bool mm_shade_return(struct mm_port *port, struct sk_buff *skb)
+{
+	const struct ethhdr *eth = (const struct ethhdr *)skb->data;
+	const struct mm_pair *p;
+
+	if (skb_shared(skb) || skb_headlen(skb) < ETH_HLEN)
+		return false;
+	list_for_each_entry_rcu(p, &port->pairs, far) {
+		if (!ether_addr_equal_unaligned(p->own, eth->h_source) ||
+		    !ether_addr_equal_unaligned(p->peer, eth->h_dest))
+			continue;
+		skb->dev = p->shade->dev;
+		skb_queue_tail(&port->returned, skb);
+		queue_work(mm_wq, &port->resend);
+		return true;
+	}
+	return false;
+}
+
+/* Work: send what was given back. The peer takes nothing now, so it does not come again. */
+void mm_shade_resend(struct work_struct *work)
+{
+	struct mm_port *port = container_of(work, struct mm_port, resend);
+	struct sk_buff *skb;
+
+	while ((skb = skb_dequeue(&port->returned)))
+		dev_queue_xmit(skb);
+}
+
+/* ---- which vifs there are, with the RTNL held ---- */
+
+/* Return: the number of this domain's vif, or -1 if the device is none */
+static int vif_number(const struct net_device *dev)
+{
+#ifdef CONFIG_XEN
+	const struct device *parent = dev->dev.parent;
+	unsigned int number;
+
+	if (parent && parent->bus && !strcmp(parent->bus->name, "xen") &&
+	    sscanf(container_of(parent, struct xenbus_device, dev)->nodename, "device/vif/%u",
+		   &number) == 1 && number < MM_VIFS)
+		return number;
+#endif
+	return -1;
+}
+
+static struct mm_shade *shade_find(unsigned int vif)
+{
+	struct mm_shade *s;
+
+	list_for_each_entry(s, &shades, node)
+		if (s->vif == vif)
+			return s;
+	return NULL;
+}
+
+static struct mm_shade *shade_add(struct net_device *dev, unsigned int vif)
+{
+	struct mm_shade *s = kzalloc(sizeof(*s), GFP_KERNEL);
+
+	if (!s)
+		return NULL;
+	s->stats = netdev_alloc_pcpu_stats(struct pcpu_sw_netstats);
+	if (!s->stats) {
+		kfree(s);
+		return NULL;
+	}
+	INIT_LIST_HEAD(&s->pairs);
+	s->dev = dev;
+	s->vif = vif;
+	s->xdp = has_xdp(dev);
+	s->orig = dev->netdev_ops;
+	s->ops = *s->orig;
+	s->ops.ndo_start_xmit = shade_xmit;
+	if (s->ops.ndo_get_stats64)
+		s->ops.ndo_get_stats64 = shade_stats;
+	if (s->ops.ndo_bpf)
+		s->ops.ndo_bpf = shade_bpf;
+	netdev_hold(dev, &s->tracker, GFP_KERNEL);
+	list_add_rcu(&s->node, &shades);
+	/* Whoever comes by @ops finds the shade. */
+	smp_store_release(&dev->netdev_ops, &s->ops);
+	return s;
+}
+
+/* Find or make the shade of a vif. Return: NULL if there is no such vif, or no memory. */
+static struct mm_shade *shade_get(unsigned int vif)
+{
+	struct mm_shade *s = shade_find(vif);
+	struct net_device *dev;
+
+	if (s)
+		return s;
+	for_each_netdev(&init_net, dev)
+		if (vif_number(dev) == vif && dev->reg_state == NETREG_REGISTERED)
+			return shade_add(dev, vif);
+	return NULL;
+}
+
+static void pair_del(struct mm_pair *p)
+{
+	list_del_rcu(&p->near);
+	list_del_rcu(&p->far);
+	kfree_rcu(p, rcu);
+}
+
+/* Send what was given back to vifs. Nobody finds the pairs any more by which it came. */
+static void send_returned(struct mm_port *port)
+{
+	/* Without waiting for a worker, which may want for memory */
+	cancel_work_sync(&port->resend);
+	mm_shade_resend(&port->resend);
+}
+
+/* A pair as domain 0 writes it */
+struct entry {
+	unsigned int vif, peer_vif;
+	u8 own[ETH_ALEN], peer[ETH_ALEN];
+};
+
+static bool parse_mac(const char *text, u8 *mac)
+{
+	return sscanf(text, "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx", mac, mac + 1, mac + 2, mac + 3,
+		      mac + 4, mac + 5) == ETH_ALEN;
+}
+
+/* Read the next entry. Return: false at the end, or where it is not one. */
+static bool next_entry(const char **text, struct entry *e)
+{
+	char own[18], peer[18];
+	int used = 0;
+
+	if (sscanf(*text, "%u %17s %u %17s%n", &e->vif, own, &e->peer_vif, peer, &used) != 4 ||
+	    e->vif >= MM_VIFS || e->peer_vif >= MM_VIFS || !parse_mac(own, e->own) ||
+	    !parse_mac(peer, e->peer)) {
+		if (**text)
+			pr_warn("mmnet: \"%s\" names no pair of interfaces\n", *text);
+		return false;
+	}
+	*text += used;
+	return true;
+}
+
+static struct mm_pair *pair_find(const struct mm_port *port, const struct mm_shade *s,
+				 const struct entry *e)
+{
+	struct mm_pair *p;
+
+	list_for_each_entry(p, &port->pairs, far)
+		if (p->shade == s && p->peer_vif == e->peer_vif &&
+		    ether_addr_equal(p->own, e->own) && ether_addr_equal(p->peer, e->peer))
+			return p;
+	return NULL;
+}
+
+static void pair_add(struct mm_port *port, struct mm_shade *s, const struct entry *e)
+{
+	struct mm_pair *p = kzalloc(sizeof(*p), GFP_KERNEL);
+
+	if (!p)
+		return;
+	p->shade = s;
+	p->port = port;
+	p->peer_vif = e->peer_vif;
+	p->wanted = true;
+	ether_addr_copy(p->own, e->own);
+	ether_addr_copy(p->peer, e->peer);
+	list_add_tail_rcu(&p->near, &s->pairs);
+	list_add_tail_rcu(&p->far, &port->pairs);
+}
+
+static void add_wanted(struct mm_port *port, const char *text)
+{
+	struct entry e;
+
+	while (next_entry(&text, &e)) {
+		struct mm_shade *s = shade_get(e.vif);
+		struct mm_pair *p = s ? pair_find(port, s, &e) : NULL;
+
+		if (p)
+			p->wanted = true;
+		else if (s)
+			pair_add(port, s, &e);
+	}
+}
+
+static void del_unwanted(struct mm_port *port)
+{
+	struct mm_pair *p, *next;
+	bool any = false;
+
+	list_for_each_entry_safe(p, next, &port->pairs, far) {
+		if (p->wanted)
+			continue;
+		pair_del(p);
+		any = true;
+	}
+	if (any) {
+		synchronize_net();
+		send_returned(port);
+	}
+}
+
+/* Look at what the device receives, or do not. Return: false if that cannot be. */
+static bool handle(struct mm_port *port, bool on)
+{
+	bool is_on = rcu_access_pointer(port->dev->rx_handler) == shade_rx;
+
+	if (on && !is_on && netdev_rx_handler_register(port->dev, shade_rx, port)) {
+		pr_warn("mmnet: %s is in use by something else\n", port->dev->name);
+		return false;
+	}
+	if (!on && is_on)
+		netdev_rx_handler_unregister(port->dev);
+	return true;
+}
+
+/* The vifs that take packets of the port */
+static u32 vifs_of(const struct mm_port *port)
+{
+	const struct mm_pair *p;
+	u32 vifs = 0;
+
+	list_for_each_entry(p, &port->pairs, far)
+		if (netif_running(p->shade->dev) && !p->shade->xdp)
+			vifs |= BIT(p->shade->vif);
+	return vifs;
+}
+
+/**
+ * mm_shade_set() - take packets of vifs for a peer
+ * @port: the peer's
+ * @text: which vifs are on one bridge, as domain 0 has written it, or NULL for none
+ *
+ * Context: process, RTNL held.
+ */
+void mm_shade_set(struct mm_port *port, const char *text)
+{
+	struct mm_pair *p;
+
+	ASSERT_RTNL();
+	list_for_each_entry(p, &port->pairs, far)
+		p->wanted = false;
+	if (text && *text && handle(port, true))
+		add_wanted(port, text);
+	del_unwanted(port);
+	/* What the module has brought up goes on taking nothing else. */
+	if (list_empty(&port->pairs) && !READ_ONCE(port->ours))
+		handle(port, false);
+	mm_port_set_vifs(port, vifs_of(port));
+	/* Once: who takes it down later means it. */
+	if (!list_empty(&port->pairs) && !port->opened) {
+		port->opened = true;
+		if (!(port->dev->flags & IFF_UP)) {
+			WRITE_ONCE(port->ours, true);
+			dev_open(port->dev, NULL);
+		}
+	}
+}
+
+/**
+ * mm_shade_names() - the vifs from which packets are taken for a peer, for users
+ * @port: the peer's
+ * @text: set to their names, with spaces between them
+ * @size: bytes of @text
+ *
+ * Context: any that may enter an RCU read-side section.
+ */
+void mm_shade_names(const struct mm_port *port, char *text, size_t size)
+{
+	const struct mm_pair *p;
+	size_t n = 0;
+	u32 seen = 0;
+
+	*text = '\0';
+	rcu_read_lock();
+	list_for_each_entry_rcu(p, &port->pairs, far) {
+		if (seen & BIT(p->shade->vif))
+			continue;
+		seen |= BIT(p->shade->vif);
+		n += scnprintf(text + n, size - n, "%s%s", n ? " " : "", p->shade->dev->name);
+	}
+	rcu_read_unlock();
+}
+
+static void work_fn(struct work_struct *work)
+{
+	rtnl_lock();
+	mm_ports_shade();
+	rtnl_unlock();
+}
+
+static DECLARE_WORK(shade_work, work_fn);
+
+/**
+ * mm_shade_soon() - something has changed: look again which vifs to take packets of
+ *
+ * Context: any.
+ */
+void mm_shade_soon(void)
+{
+	queue_work(mm_wq, &shade_work);
+}
+
+/* A vif goes, or the module: nobody uses it by us when this returns. */
+static void forget(struct mm_shade *s)
+{
+	struct mm_pair *p, *next;
+
+	list_for_each_entry_safe(p, next, &s->pairs, near) {
+		struct mm_port *port = p->port;
+
+		pair_del(p);
+		synchronize_net();
+		send_returned(port);
+	}
+	WRITE_ONCE(s->dev->netdev_ops, s->orig);
+	/* Whoever has come by @ops finds the shade, and is done when this returns. */
+	synchronize_net();
+	list_del_rcu(&s->node);
+	/* Those that look for another one may be looking at it. */
+	synchronize_net();
+	netdev_put(s->dev, &s->tracker);
+	free_percpu(s->stats);
+	kfree(s);
+}
+
+static int notified(struct notifier_block *nb, unsigned long event, void *ptr)
+{
+	struct net_device *dev = netdev_notifier_info_to_dev(ptr);
+	int vif = vif_number(dev);
+	struct mm_shade *s;
+
+	if (vif < 0)
+		return NOTIFY_DONE;
+	s = shade_find(vif);
+	switch (event) {
+	case NETDEV_UNREGISTER:
+		if (s && s->dev == dev)
+			forget(s);
+		fallthrough;
+	case NETDEV_REGISTER:
+	case NETDEV_UP:
+	case NETDEV_DOWN:
+		mm_shade_soon();
+	}
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block netdev_nb = { .notifier_call = notified };
+
+/* Context: initialization, before there is a port. Return: 0 or a negative errno. */
+int mm_shade_init(void)
+{
+	return register_netdevice_notifier(&netdev_nb);
+}
+
+/* Context: process, when no port has a link any more. The notifier hears that all vifs go. */
+void mm_shade_exit(void)
+{
+	unregister_netdevice_notifier(&netdev_nb);
+	cancel_work_sync(&shade_work);
+}
