@@ -134,7 +134,7 @@ class Micro:
     def _xbench(self, path: str, words: list[str], times: int = 1) -> dict[str, str]:
         place = [path]
         if path in (*BETWEEN, ELSEWHERE):
-            to = self._pair.machine.dom0.ip4 if path == ELSEWHERE else self._pair.address(path)
+            to = (self._pair.machine.dom0 if path == ELSEWHERE else self._pair.server).ip4
             place = ["tcp", to, PORT]
         client = self._pair.client
         with ThreadPoolExecutor(1) as pool:

@@ -144,6 +144,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if not COPIES.keys().isdisjoint(arguments.test):
         config = dataclasses.replace(config, programs="compat", memory=1280)
+    if MMNET in paths:
+        config = dataclasses.replace(config, policy="allow all services=sockets,net")
     rig = machine.up(config, "profile", die_with_us=True)
     try:
         pair = Pair(rig)

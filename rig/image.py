@@ -159,7 +159,7 @@ def _initrd(made: Base, kernel: str, agent: bytes, hosts: str) -> bytes:
         ("rig/agent", 0o100755, agent),
         ("rig/hosts", 0o100644, hosts.encode()),
     ]
-    for name in ("setup", "dom0", "vif-rig", "block-rig"):
+    for name in ("setup", "dom0", "vif-bridge", "block-rig"):
         entries.append((f"rig/{name}", 0o100755, (GUESTFS / name).read_bytes()))
     every: list[str] = []
     for role, names in START_MODULES.items():

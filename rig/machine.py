@@ -376,7 +376,7 @@ type = "{config.type}"
 vcpus = {config.vcpus}
 tsc_mode = "native"
 disk = ["vdev=xvde,format=raw,access=r,script=/rig/block-rig,target=/dev/vda"]
-vif = ["type=vif,mac=00:16:3e:77:01:{number:02x},bridge=xenbr0,ip={ip4} {ip6},script=/rig/vif-rig"]
+vif = ["type=vif,mac=00:16:3e:77:01:{number:02x},bridge=xenbr0,ip={ip4} {ip6},script=/rig/vif-bridge"]
 on_crash = "preserve"
 on_poweroff = "destroy"
 on_reboot = "destroy"

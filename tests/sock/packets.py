@@ -2,10 +2,12 @@
 """Datagrams and streams between two ends of a network, with their content compared.
 
 packets.py serve ADDRESS PORT           sends back what comes, until it is ended
-packets.py check ADDRESS PORT [MIB]     sends, and compares what comes back; prints what it did
+packets.py check ADDRESS PORT [MANY]    sends, and compares what comes back; prints what it did
+                                        MANY: MiB of the stream (4), or a file: until that exists
 """
 
 import errno
+import os
 import random
 import socket
 import sys
@@ -13,6 +15,7 @@ import threading
 import time
 
 SIZES = [1, 63, 64, 1000, 1472, 1473, 4000, 8192, 20000, 65000]
+BLOCK = (1 << 20) - 7  # of a stream, repeated; no ring or page has a length of which it is a multiple
 PATIENCE = 120  # seconds without an answer
 TRIES = 5  # a datagram may be lost
 
@@ -76,29 +79,37 @@ def check_datagrams(address: str, port: int) -> int:
     return again
 
 
-def check_stream(address: str, port: int, mib: int) -> None:
-    content = random.randbytes(mib << 20)
+def send_blocks(end: socket.socket, block: bytes, many: str, sent: list[int]) -> None:
+    while not os.path.exists(many) if many.startswith("/") else len(sent) * BLOCK < int(many) << 20:
+        end.sendall(block)
+        sent.append(BLOCK)
+    end.shutdown(socket.SHUT_WR)
+
+
+def check_stream(address: str, port: int, many: str) -> int:
+    """Return how many bytes went both ways."""
+    content = random.randbytes(BLOCK) * 2
+    sent: list[int] = []
     with made(socket.SOCK_STREAM, address) as end:
         end.settimeout(PATIENCE)
         end.connect((address, port))
-        writer = threading.Thread(target=end.sendall, args=[content], daemon=True)
+        writer = threading.Thread(target=send_blocks, args=[end, content[:BLOCK], many, sent], daemon=True)
         writer.start()
-        found = bytearray()
-        while len(found) < len(content):
-            part = end.recv(1 << 18)
-            assert part, f"the stream ended after {len(found)} bytes"
-            assert part == content[len(found) : len(found) + len(part)], f"bytes differ after {len(found)}"
-            found += part
+        done = 0
+        while part := end.recv(1 << 18):
+            assert part == content[done % BLOCK :][: len(part)], f"bytes differ after {done}"
+            done += len(part)
         writer.join()
+    assert done == sum(sent), f"the stream ended after {done} bytes of {sum(sent)}"
+    return done
 
 
 def main(words: list[str]) -> None:
     if words[0] == "serve":
         serve(words[1], int(words[2]))
-    mib = int(words[3]) if len(words) > 3 else 4
     again = check_datagrams(words[1], int(words[2]))
-    check_stream(words[1], int(words[2]), mib)
-    print(f"{words[1]}: {2 * len(SIZES)} datagrams, of which {again} twice, and {mib} MiB both ways")
+    done = check_stream(words[1], int(words[2]), words[3] if len(words) > 3 else "4")
+    print(f"{words[1]}: {2 * len(SIZES)} datagrams, of which {again} twice, and {done} bytes both ways")
 
 
 if __name__ == "__main__":

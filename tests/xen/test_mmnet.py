@@ -1,7 +1,9 @@
-"""MMNet between guests: what goes by its device, with the counters of both devices as proof."""
+"""MMNet between guests, by routes and in the shade of their vifs; the devices' counters are the proof."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from tests.traffic import Ends, linked, until
 MIB = 1 << 20
 PACKETS = "/tmp/packets.py"
 PORT = 5000
+ENOUGH = "/tmp/enough"  # once it is there, a stream ends
 LISTENING = f"for i in $(seq 600); do ss -Hltn sport = :{PORT} | grep -q . && exit 0; sleep 0.1; done; exit 1"
 ADDRESSES = {"ipv4": ("10.9.0.1", "10.9.0.2"), "ipv6": ("fd09::1", "fd09::2")}
 
@@ -27,23 +30,58 @@ def statistics(guest: Guest, device: str) -> dict[str, int]:
     return {line.split(":")[0].rpartition("/")[2]: int(line.split(":")[1]) for line in lines}
 
 
+def net(guest: Guest) -> list[dict[str, Any]]:
+    """Return the devices to peers, as the command xway shows them."""
+    found: list[dict[str, Any]] = json.loads(guest.run("xway -j net").stdout)
+    return found
+
+
+def opened(guest: Guest) -> bool:
+    """Return whether the module has done all that it does by itself."""
+    return any(one["vifs"] == "eth0" and one["state"] != "down" for one in net(guest))
+
+
 def own(guest: Guest) -> dict[str, int]:
     """Return what the device itself counts."""
     lines = guest.run("ethtool -S mm0").stdout.splitlines()[1:]
     return {name.strip(): int(value) for name, value in (line.split(":") for line in lines)}
 
 
+def allow(dom0: Guest, text: str) -> None:
+    """Change domain 0's policy."""
+    dom0.write("/etc/xway/xwayd.conf", text + "\n")
+    dom0.run("pkill -HUP -x xwayd")
+
+
 @contextmanager
-def joined(ends: Ends, mtu: int = 65535) -> Iterator[None]:
+def allowed(dom0: Guest, text: str) -> Iterator[None]:
+    """Have a policy; afterwards the one that was."""
+    was = dom0.read("/etc/xway/xwayd.conf")
+    allow(dom0, text)
+    try:
+        yield
+    finally:
+        allow(dom0, was.strip())
+
+
+@contextmanager
+def joined(machine: Machine, ends: Ends, mtu: int = 65535) -> Iterator[None]:
     """Have mm0 in both guests, with addresses and a carrier; afterwards no more."""
+    with allowed(machine.dom0, "allow all services=sockets,net"):
+        yield from joined_now(ends, mtu)
+
+
+def joined_now(ends: Ends, mtu: int) -> Iterator[None]:
     guests = (ends.active, ends.passive)
     for guest in guests:
         until(lambda guest=guest: linked(guest), f"link of {guest.name}")
         guest.put(traffic.TOP / "tests/sock/packets.py", PACKETS, mode=0o755)
     try:
         for number, guest in enumerate(guests):
+            guest.run("modprobe mmnet")
+            until(lambda guest=guest: opened(guest), f"device of {guest.name}")
             guest.run(
-                f"modprobe mmnet && ip link set mm0 mtu {mtu} up"
+                f"ip link set mm0 down && ip link set mm0 mtu {mtu} up"
                 f" && ip addr add {ADDRESSES['ipv4'][number]}/24 dev mm0"
                 f" && ip addr add {ADDRESSES['ipv6'][number]}/64 dev mm0 nodad"
             )
@@ -55,8 +93,7 @@ def joined(ends: Ends, mtu: int = 65535) -> Iterator[None]:
             guest.run("modprobe -r mmnet")
 
 
-def exchange(ends: Ends, family: str, mib: int = 4) -> None:
-    address = ADDRESSES[family][1]
+def exchange(ends: Ends, address: str, mib: int = 4) -> None:
     server = ends.passive.start(f"exec {PACKETS} serve {address} {PORT}")
     try:
         ends.passive.run(LISTENING)
@@ -66,13 +103,13 @@ def exchange(ends: Ends, family: str, mib: int = 4) -> None:
 
 
 @pytest.mark.parametrize("mtu", [65535, 1500])
-def test_packets(ends: Ends, mtu: int) -> None:
+def test_packets(machine: Machine, ends: Ends, mtu: int) -> None:
     """Datagrams and streams of both families, none by netfront; what TCP sends at once stays in one piece."""
-    with joined(ends, mtu):
+    with joined(machine, ends, mtu):
         guests = (ends.active, ends.passive)
         before = [(statistics(guest, "mm0"), statistics(guest, "eth0")) for guest in guests]
         for family in ADDRESSES:
-            exchange(ends, family)
+            exchange(ends, ADDRESSES[family][1])
         for guest, (mm_before, eth_before) in zip(guests, before, strict=True):
             mm = traffic.moved(mm_before, statistics(guest, "mm0"))
             eth = traffic.moved(eth_before, statistics(guest, "eth0"))
@@ -87,18 +124,155 @@ def test_packets(ends: Ends, mtu: int) -> None:
 
 def test_saved(machine: Machine, ends: Ends) -> None:
     """A stream by MMNet outlives save and restore of a guest, and goes on by the same devices."""
-    with joined(ends):
+    with joined(machine, ends):
         address = ADDRESSES["ipv4"][1]
         server = ends.passive.start(f"exec {PACKETS} serve {address} {PORT}")
         try:
             ends.passive.run(LISTENING)
             before = statistics(ends.active, "mm0")
+            opened_before = [own(guest)["opened"] for guest in (ends.active, ends.passive)]
             client = ends.active.start(f"exec {PACKETS} check {address} {PORT} 24")
             until(lambda: statistics(ends.active, "mm0")["tx_bytes"] > before["tx_bytes"] + 4 * MIB, "bytes")
             machine.dom0.run("xl save g1 /tmp/image && xl restore /tmp/image && rm /tmp/image", timeout=400)
             done = client.wait(300)
             assert done.status == 0, done.stdout + done.stderr
-            assert own(ends.active)["opened"] == own(ends.passive)["opened"] == 2
+            opened_since = [own(guest)["opened"] for guest in (ends.active, ends.passive)]
+            assert opened_since == [count + 1 for count in opened_before]
             assert statistics(ends.active, "mm0")["tx_bytes"] - before["tx_bytes"] > 24 * MIB
+        finally:
+            server.kill()
+
+
+def by_netfront(dom0: Guest) -> int:
+    """Return the bytes that domain 0 got from all guests by their vifs."""
+    return sum(map(int, dom0.run("cat /sys/class/net/vif*.0/statistics/rx_bytes").stdout.split()))
+
+
+@contextmanager
+def shaded(machine: Machine, ends: Ends) -> Iterator[None]:
+    """Have the packets of both vifs go by shared memory, with no address or route of mm0."""
+    guests = (ends.active, ends.passive)
+    with allowed(machine.dom0, "allow all services=net"):
+        try:
+            for guest in guests:
+                guest.put(traffic.TOP / "tests/sock/packets.py", PACKETS, mode=0o755)
+                guest.run("modprobe mmnet")
+            for guest in guests:
+                until(lambda guest=guest: takes(guest), f"mm0 in the shade of eth0 in {guest.name}")
+            yield
+        finally:
+            for guest in guests:
+                guest.run("modprobe -r mmnet")
+
+
+def takes(guest: Guest) -> bool:
+    """Return whether the packets of the guest's vif go by mm0."""
+    return any(one["vifs"] == "eth0" and one["state"] == "up" for one in net(guest))
+
+
+def test_shade(machine: Machine, ends: Ends) -> None:
+    """Datagrams, streams and pings to the peer's own addresses go by shared memory, counted as the vif's."""
+    guests = (ends.active, ends.passive)
+    with shaded(machine, ends):
+        before = [(statistics(guest, "mm0"), statistics(guest, "eth0")) for guest in guests]
+        bridge = by_netfront(machine.dom0)
+        for address in (ends.passive.ip4, ends.passive.ip6):
+            exchange(ends, address)
+            ends.active.run(f"ping -c 3 -i 0.2 -s 4000 {address}")
+        assert by_netfront(machine.dom0) - bridge < MIB
+        for guest, (mm_before, eth_before) in zip(guests, before, strict=True):
+            mm = traffic.moved(mm_before, statistics(guest, "mm0"))
+            eth = traffic.moved(eth_before, statistics(guest, "eth0"))
+            for way in ("tx", "rx"):
+                assert mm[f"{way}_bytes"] > 2 * 4 * MIB, mm
+                assert not mm[f"{way}_errors"] + mm[f"{way}_dropped"], mm
+                assert eth[f"{way}_bytes"] >= mm[f"{way}_bytes"] * 0.99, (eth, mm)
+        # A vif that is taken down hears nothing, and what goes there takes the usual way again.
+        ends.passive.run("ip link set eth0 down && sleep 1 && ip link set eth0 up")
+        exchange(ends, ends.passive.ip4, 1)
+    bridge = by_netfront(machine.dom0)
+    exchange(ends, ends.passive.ip4, 1)
+    assert by_netfront(machine.dom0) - bridge > MIB
+
+
+FORGE = """import socket, sys
+end = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+end.bind(("mm0", 0))
+to, by = (bytes.fromhex(word.replace(":", "")) for word in sys.argv[1:3])
+end.send(to + by + bytes.fromhex(sys.argv[3]) + b"\\x88\\xb5" + bytes(100))
+"""
+HEARD = """import socket, sys
+end = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x88b5))
+end.bind(("eth0", 0x88b5))
+print("ready", flush=True)
+while True:
+    print(end.recvfrom(2048)[1][4].hex(":"), flush=True)
+"""
+
+
+def test_forged(machine: Machine, ends: Ends) -> None:
+    """What has a tag, or a source that domain 0 has not given to the sender, does not come in by the vif."""
+    active, passive = (
+        guest.read("/sys/class/net/eth0/address").strip() for guest in (ends.active, ends.passive)
+    )
+    with shaded(machine, ends):
+        ends.active.write("/tmp/forge.py", FORGE)
+        ends.passive.write("/tmp/heard.py", HEARD)
+        ends.passive.run("python3 /tmp/heard.py >/tmp/heard 2>&1 & echo $! >/tmp/heard.pid")
+        try:
+            until(lambda: "ready" in ends.passive.read("/tmp/heard"), "a listener")
+            received = statistics(ends.passive, "mm0")["rx_packets"]
+            for source, tag in (
+                ("00:16:3e:12:34:56", ""),
+                (passive, ""),
+                (active, "81000005"),
+                (active, "88a80005"),
+                (active, ""),
+            ):
+                ends.active.run(["python3", "/tmp/forge.py", passive, source, tag])
+            until(lambda: active in ends.passive.read("/tmp/heard"), "the frame of the true source")
+            assert statistics(ends.passive, "mm0")["rx_packets"] - received >= 5
+            assert own(ends.passive)["rx_no_pair"] >= 4
+            assert ends.passive.read("/tmp/heard").split() == ["ready", active]
+        finally:
+            ends.passive.run("kill $(cat /tmp/heard.pid)")
+
+
+def test_shade_comes_and_goes(machine: Machine, ends: Ends) -> None:
+    """A stream by the vif's address outlives the module's end, its return, save, and a change of policy."""
+    with shaded(machine, ends):
+        server = ends.passive.start(f"exec {PACKETS} serve {ends.passive.ip4} {PORT}")
+        try:
+            ends.passive.run(LISTENING)
+            client = ends.active.start(f"exec {PACKETS} check {ends.passive.ip4} {PORT} {ENOUGH}")
+            sent = statistics(ends.active, "eth0")["tx_bytes"]
+
+            def goes_on() -> None:
+                assert client.poll() is None, client.wait().stderr
+                start = statistics(ends.active, "eth0")["tx_bytes"]
+                until(lambda: statistics(ends.active, "eth0")["tx_bytes"] > start + MIB, "bytes", 60)
+
+            goes_on()
+            for state in ("down", "up"):
+                ends.active.run(f"ip link set mm0 {state}")
+                goes_on()
+            ends.active.run("modprobe -r mmnet")
+            goes_on()
+            ends.active.run("modprobe mmnet")
+            until(lambda: takes(ends.active), "mm0 in the shade of eth0")
+            goes_on()
+            allow(machine.dom0, "allow all")
+            until(lambda: not net(ends.active), "the end of the device")
+            goes_on()
+            allow(machine.dom0, "allow all services=net")
+            until(lambda: takes(ends.active), "mm0 in the shade of eth0")
+            goes_on()
+            machine.dom0.run("xl save g1 /tmp/image && xl restore /tmp/image && rm /tmp/image", timeout=400)
+            until(lambda: takes(ends.active) and takes(ends.passive), "mm0 in the shade of eth0")
+            goes_on()
+            ends.active.run(f"touch {ENOUGH}")
+            done = client.wait(300)
+            assert done.status == 0, done.stdout + done.stderr
+            assert statistics(ends.active, "eth0")["tx_bytes"] - sent > 8 * MIB
         finally:
             server.kill()
