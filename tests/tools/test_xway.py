@@ -253,7 +253,9 @@ def test_peer_and_stats(xway):
 
 
 def test_net(xway):
-    assert xway("net").stdout == "no devices (modprobe mmnet)\n"
+    assert (
+        xway("net").stdout == "no devices (they need modprobe mmnet, and services=net in domain 0's policy)\n"
+    )
     assert json.loads(xway("net", "-j").stdout) == []
     assert xway("net", FAKE_NET=1).stdout.startswith(
         "mm0: to xen:7, waiting\n    carries packets of: eth0 eth1\n"

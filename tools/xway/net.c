@@ -53,7 +53,7 @@ int cmd_net(int argc, char **argv, const struct options *o)
 	if (o->json)
 		out_json(devices);
 	else if (!json_array_size(devices))
-		puts("no devices (modprobe mmnet)");
+		puts("no devices (they need modprobe mmnet, and services=net in domain 0's policy)");
 	else
 		json_array_foreach(devices, i, device)
 			print(device);
