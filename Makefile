@@ -17,7 +17,7 @@
 
 PYTHON := /usr/bin/python3
 PYTEST := $(PYTHON) -m pytest -q --durations=5
-PACKAGES := gcc libc6-dev python3-pytest liburing-dev libxen-dev libmnl-dev libjansson-dev pkg-config
+PACKAGES := gcc libc6-dev python3-pytest liburing-dev libxen-dev libmnl-dev libjansson-dev pkg-config spin
 compat: PACKAGES += bzip2 cargo golang-go librust-tokio-dev libssl-dev xz-utils
 
 all: packages
@@ -61,7 +61,11 @@ check-kernel: packages
 	$(PART) tests/uml/run --build
 
 check-unit: packages
-	$(PART) $(MAKE) -C tests/unit check
+	$(PART) $(MAKE) unit
+
+unit:
+	$(MAKE) -C tests/unit check
+	$(MAKE) -C doc/models check
 
 check-tools: packages
 	$(PART) $(PYTEST) tests/tools
@@ -116,5 +120,5 @@ xwayd-static:
 clean:
 	rm -rf build
 
-.PHONY: all packages demo check check-unit check-tools check-debug check-stress check-style check-costs
+.PHONY: all packages demo check check-unit unit check-tools check-debug check-stress check-style check-costs
 .PHONY: check-plain check-xen check-deep bench bench-quick compat deb rpm xwayd-static clean

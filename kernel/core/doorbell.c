@@ -6,7 +6,7 @@
  * reader costs one slot and one event, however much arrives. (Fido, USENIX ATC 2009,
  * section 3.3.2, likewise signals again only after the last signal was picked up.)
  * When the ring is full, the sender counts an overflow instead of posting, and the
- * peer looks at all channels.
+ * peer looks at all channels. doc/models/doorbell.pml is a model of this.
  *
  * A peer can post without end, and without an event, by writing to its own memory. So a
  * run of the tasklet takes a limited number of posts. A look at a channel that finds

@@ -20,7 +20,8 @@
  *   reader: want_data = w ; mb ; if (prod != cons) read on, else sleep
  *
  * At least one of the two sees the other's store, so no wake-up is lost (store
- * buffering, in Linux' tools/memory-model/Documentation/recipes.txt).
+ * buffering, in Linux' tools/memory-model/Documentation/recipes.txt). doc/models/ring.pml
+ * is a model of this.
  *
  * This file also compiles without the kernel. The unit tests run the same code in
  * user space, under sanitizers.
