@@ -5,10 +5,14 @@
  */
 #define U(x) ((x) & 255)	/* indices are bytes, so that they wrap soon */
 
+#ifndef DEPTH
+#define DEPTH 3		/* stores that wait */
+#endif
+
 byte memory[WORDS];
 
 #define BUFFER(name)						\
-	chan name = [3] of { byte, byte };			\
+	chan name = [DEPTH] of { byte, byte };			\
 	active proctype name##_drain()				\
 	{							\
 		byte at, value;					\
