@@ -101,30 +101,31 @@ static bool put(struct xwayd *x, struct domain *d, const char *name, char **have
 	return true;
 }
 
-static bool say(struct xwayd *x, struct domain *d, struct peer *p, const char *value, int64_t now)
+/* @dir: which of the domain's nodes about the peer. @have: as put(). */
+static bool put_of(struct xwayd *x, struct domain *d, const char *dir, struct peer *p, char **have,
+		   const char *value, int64_t now)
 {
 	char name[32];
 
-	snprintf(name, sizeof(name), "peer/%u", p->id);
-	return put(x, d, name, &p->said, value, now);
+	snprintf(name, sizeof(name), "%s/%u", dir, p->id);
+	return put(x, d, name, have, value, now);
+}
+
+static bool say(struct xwayd *x, struct domain *d, struct peer *p, const char *value, int64_t now)
+{
+	return put_of(x, d, "peer", p, &p->said, value, now);
 }
 
 void peer_set_link(struct xwayd *x, struct domain *d, struct peer *p, const char *value,
 		   int64_t now)
 {
-	char name[32];
-
-	snprintf(name, sizeof(name), "link/%u", p->id);
-	put(x, d, name, &p->link, value, now);
+	put_of(x, d, "link", p, &p->link, value, now);
 }
 
 static void set_net(struct xwayd *x, struct domain *d, struct peer *p, const char *value,
 		    int64_t now)
 {
-	char name[32];
-
-	snprintf(name, sizeof(name), "net/%u", p->id);
-	put(x, d, name, &p->net, value, now);
+	put_of(x, d, "net", p, &p->net, value, now);
 }
 
 static void tell_gone(struct xwayd *x, struct domain *d, struct peer *p, const char *reason,

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "log.h"
 #include "xwayd.h"
 
 /* Numbers of interfaces that the modules know are below it. */
 #define VIF_IDS 32
+
 void vif_forget(struct domain *d)
 {
 	while (d->n_vifs)
