@@ -112,18 +112,21 @@ def test_events(machine: Machine) -> None:
     """One event for a message that somebody waits for, and fewer in a stream.
 
     How many fewer depends on which of the two ends is the faster one here and now: a reader that keeps up
-    waits for each message. By the instruction clock it is always the same, and test_counts limits it closely.
+    waits for each message. So what exceeds a limit is measured again.
     """
     pair, test, _ = prepared(machine, 1000, 1000)
     pair.go(XWAY)
     for mode, size, most in (
         ("rr", 1, 1.05),
         ("rr", 2048, 1.05),
-        ("stream", 2048, 0.5),
-        ("stream", 65536, 1),
+        ("stream", 2048, 0.1),
+        ("stream", 65536, 0.2),
     ):
-        _, messages, events, sent = counted(pair, test, mode, size)
-        print(f"{mode} of {size}: {messages:.0f} messages, {events} events, {sent} packets")
+        for _ in range(TRIES):
+            _, messages, events, sent = counted(pair, test, mode, size)
+            print(f"{mode} of {size}: {messages:.0f} messages, {events} events, {sent} packets")
+            if events < most * messages + 100:
+                break
         assert events < most * messages + 100
         # The rest are the rig's own, and those before the ring.
         assert sent < 0.1 * messages + 300
