@@ -188,8 +188,12 @@ def test_shade(machine: Machine, ends: Ends) -> None:
                 assert not mm[f"{way}_errors"] + mm[f"{way}_dropped"], mm
                 assert eth[f"{way}_bytes"] >= mm[f"{way}_bytes"] * 0.99, (eth, mm)
         # A vif that is taken down hears nothing, and what goes there takes the usual way again.
-        ends.passive.run("ip link set eth0 down && sleep 1 && ip link set eth0 up")
-        exchange(ends, ends.passive.ip4, 1)
+        ends.passive.run(
+            "sysctl -qw net.ipv6.conf.eth0.keep_addr_on_down=1"
+            " && ip link set eth0 down && sleep 1 && ip link set eth0 up"
+        )
+        for address in (ends.passive.ip4, ends.passive.ip6):
+            exchange(ends, address, 1)
     bridge = by_netfront(machine.dom0)
     exchange(ends, ends.passive.ip4, 1)
     assert by_netfront(machine.dom0) - bridge > MIB
