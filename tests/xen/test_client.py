@@ -221,7 +221,7 @@ def test_unloaded_while_the_peer_is_silent(ends: Ends, opens: int) -> None:
         traffic.settled(guest)
 
 
-@pytest.mark.rig(type="pv", kernel="6.12")
+@pytest.mark.rig(type="pv", kernel="6.12", deep=True)
 def test_peer_destroyed(machine: Machine, ends: Ends) -> None:
     """The channel ends with its peer, in the midst of traffic, and comes back with the next."""
     gone, left = ends.passive, ends.active

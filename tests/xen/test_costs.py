@@ -134,7 +134,7 @@ def test_events(machine: Machine) -> None:
     assert not pair.problems
 
 
-@pytest.mark.rig(type="pv", kernel="6.12")
+@pytest.mark.rig(type="pv", kernel="6.12", deep=True)
 def test_busy_polling(machine: Machine) -> None:
     """Readers that look before they sleep, for who turns that on, need no events; figures are printed."""
     pair, test, results = prepared(machine, 1000, 1000)

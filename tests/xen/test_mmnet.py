@@ -122,6 +122,7 @@ def test_packets(machine: Machine, ends: Ends, mtu: int) -> None:
             assert not own(guest)["violations"]
 
 
+@pytest.mark.deep
 def test_saved(machine: Machine, ends: Ends) -> None:
     """A stream by MMNet outlives save and restore of a guest, and goes on by the same devices."""
     with joined(machine, ends):

@@ -167,6 +167,7 @@ def test_programs_are_there(machine: Machine) -> None:
         guest.run(f"for p in {programs}; do command -v $p || exit 1; done")
 
 
+@pytest.mark.deep
 def test_a_guest_ends_and_starts_again(machine: Machine) -> None:
     machine.destroy_guest("g2")
     machine.start_guest("g2")

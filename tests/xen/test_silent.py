@@ -87,7 +87,7 @@ def silent(guest: Guest) -> int:
     return max(int(peer["silent_s"]) for peer in traffic.xway(guest, "peer"))
 
 
-@pytest.mark.parametrize("way", ["ring", "tcp"])
+@pytest.mark.parametrize("way", ["ring", pytest.param("tcp", marks=pytest.mark.deep)])
 def test_paused(machine: Machine, ends: Ends, client: Any, way: str) -> None:
     """A request, a poll, a write and a keepalive time out by either way; who has no limit loses nothing."""
     guest = ends.active
@@ -180,7 +180,7 @@ AGAIN = {
 
 
 @pytest.mark.parametrize(
-    "way", [pytest.param(way, marks=[pytest.mark.deep] * (way in ("policy", "clear"))) for way in LEAVE]
+    "way", [pytest.param(way, marks=[pytest.mark.deep] * (way != "save")) for way in LEAVE]
 )
 def test_left_alone(machine: Machine, ends: Ends, way: str) -> None:
     """A guest leaves the rings while its peer is paused: the streams go on by TCP, without a byte missing."""

@@ -85,7 +85,7 @@ def test_newest_kernel(ends: Ends) -> None:
 @on(1, 3)
 def test_one_after_another_and_at_once(ends: Ends, machine: Machine) -> None:
     # On one emulated CPU two PVH guests need a fifth of a second for a connection and its channel.
-    after, at_once = (600, 400) if machine.config.type == "pv" else (100, 100)
+    after, at_once = (300, 200) if machine.config.type == "pv" else (100, 100)
     with traffic.measured(ends) as moved:
         ends.stream(size=30000, conns=after, at_once=1, max=4000, settle=SETTLE)
         ends.stream(

@@ -67,7 +67,7 @@ def random_calls(
 
 
 # Emulated PVH guests are so slow that hardly a connection lives to see its ring.
-@pytest.mark.rig(type="pv", kernel="6.12")
+@pytest.mark.rig(type="pv", kernel="6.12", deep=True)
 @pytest.mark.rig(type="pv", kernel="6.1", vcpus=2)
 def test_random_calls(ends: Ends, machine: Machine) -> None:
     """See tests/sock/stress.c."""
