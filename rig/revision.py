@@ -41,11 +41,10 @@ def products(commit: str, debian: Debian, kernel: str) -> build.Products:
 
 
 def put(guest: Guest, made: build.Products, folder: str) -> None:
-    """Put the products into a folder of a guest, for use(), but for modules that are tests."""
+    """Put what sockets need of the products into a folder of a guest, for use()."""
     guest.run(["mkdir", "-p", folder])
-    # The core is loaded before its user.
-    modules = [path for path in made.modules if "test" not in path.stem]
-    modules.sort(key=lambda path: path.stem == "xway")
+    # Versions before have one module. The core is loaded before its user.
+    modules = [path for name in ("xway_core", "xway") for path in made.modules if path.stem == name]
     for path in (*modules, made.programs["xway"]):
         guest.put(path, f"{folder}/{path.name}", mode=0o755)
     guest.write(f"{folder}/order", "".join(f"{path.name}\n" for path in modules))
