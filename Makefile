@@ -47,9 +47,9 @@ check:
 # One CPU is enough for each of those that run two at a time, and check-plain, which takes longest, seldom uses
 # more. The style's check reads what check-kernel unpacks.
 check-parts:
-	$(MAKE) -j1 check-packages check-unit check-tools
+	$(MAKE) -j1 check-packages
 	$(MAKE) -j2 check-images check-kernel
-	$(MAKE) -j2 check-plain check-debug check-costs check-stress check-style
+	$(MAKE) -j2 check-unit check-tools check-plain check-debug check-costs check-style check-stress
 	$(MAKE) -j1 check-xen
 
 check-packages:
