@@ -11,6 +11,7 @@
 #include <sys/file.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,7 +20,8 @@
 #include "xwayd.h"
 
 #define CONFIG "/etc/xway/xwayd.conf"
-#define LOCK "/run/xwayd.lock"
+#define RUN "/run/xwayd"
+#define LOCK RUN "/lock"
 
 enum {
 	EXIT_USAGE = 2, /* also an error in the configuration file */
@@ -115,6 +117,10 @@ static int take_lock(const char *path)
 	ssize_t n;
 	int fd;
 
+	if (!strcmp(path, LOCK) && mkdir(RUN, 0755) && errno != EEXIST) {
+		log_err("cannot make %s: %s", RUN, strerror(errno));
+		return EXIT_FAILURE;
+	}
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
 	if (fd < 0) {
 		log_err("cannot open %s: %s", path, strerror(errno));
