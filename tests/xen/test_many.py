@@ -1,0 +1,115 @@
+"""One, a hundred and a thousand connections with bytes on the way, and the end or the sleep of a peer."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rig.machine import Machine
+from tests import traffic
+from tests.traffic import Ends, linked, until
+
+pytestmark = [pytest.mark.rig(type="pv", kernel="6.12"), pytest.mark.deep]
+
+PORT = 7000
+UNREAD = 16 << 10  # bytes that each connection has when it happens
+
+# Has UNREAD bytes come back on each connection, and reads them when it is told to; then tells how each fared.
+CLIENT = """
+import collections, errno, fcntl, json, os, resource, socket, struct, subprocess, sys, termios, time
+host, port, count, unread = sys.argv[1], *map(int, sys.argv[2:])
+resource.setrlimit(resource.RLIMIT_NOFILE, (count + 100, count + 100))
+def echo(sock, text):
+    sock.sendall(text)
+    assert sock.recv(len(text), socket.MSG_WAITALL) == text
+def rings():
+    conns = json.loads(subprocess.run(["xway", "-j", "conn"], capture_output=True, check=True).stdout)
+    return sum(conn["tx"] == conn["rx"] == "ring" for conn in conns)
+def waiting(sock):
+    return struct.unpack("i", fcntl.ioctl(sock, termios.FIONREAD, bytes(4)))[0]
+texts = [os.urandom(unread) for _ in range(count)]
+socks = [socket.create_connection((host, port)) for _ in range(count)]
+end = time.monotonic() + 300
+while rings() < count:
+    assert time.monotonic() < end, rings()
+    for sock in socks:
+        echo(sock, b"0123456789")
+for sock, text in zip(socks, texts):
+    sock.sendall(text)
+for sock in socks:
+    while waiting(sock) < unread:
+        assert time.monotonic() < end + 300
+        time.sleep(0.01)
+print("ready", flush=True)
+sys.stdin.readline()
+fared = collections.Counter()
+for sock, text in zip(socks, texts):
+    sock.settimeout(120)
+    try:
+        assert sock.recv(unread, socket.MSG_WAITALL) == text, "bytes"
+        echo(sock, b"more")
+        fared["went on"] += 1
+    except OSError as error:
+        fared[errno.errorcode.get(error.errno, str(error))] += 1
+    except AssertionError as error:
+        fared["bytes" if str(error) else "end"] += 1
+print(json.dumps(fared))
+"""
+
+
+@pytest.fixture(params=[1, 100, 1000])
+def client(request: pytest.FixtureRequest, ends: Ends) -> Iterator[tuple[int, Any]]:
+    """Have so many connections to g1, each with a ring and bytes that are not read."""
+    count, guest = request.param, ends.active
+    guest.write("/tmp/many.py", CLIENT)
+    guest.run("rm -f /tmp/go; mkfifo /tmp/go; sysctl -qw net.ipv4.ip_local_port_range='10000 65000'")
+    with traffic.echoing(ends.passive, PORT):
+        words = f"{ends.address} {PORT} {count} {UNREAD}"
+        program = guest.start(f"exec python3 /tmp/many.py {words} <>/tmp/go")
+
+        def ready() -> bool:
+            assert program.poll() is None, program.stderr()
+            return "ready" in program.stdout()
+
+        until(ready, "connections with rings and bytes", 600)
+        yield count, program
+
+
+def fared(ends: Ends, program: Any) -> dict[str, int]:
+    """Let the client read what is there; return how many connections fared how."""
+    ends.active.run("echo >/tmp/go")
+    done = program.wait(600)
+    assert done.status == 0, done.stderr
+    found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_saved(machine: Machine, ends: Ends, client: tuple[int, Any]) -> None:
+    """All go on, with all their bytes, and nothing of the rings is left."""
+    count, program = client
+    before = traffic.counters(ends.active)
+    machine.dom0.run("xl save g1 /tmp/image && xl restore /tmp/image && rm /tmp/image", timeout=400)
+    assert fared(ends, program) == {"went on": count}
+    now = traffic.moved(before, traffic.counters(ends.active))
+    assert now["reason:link-down"] == count and not now["violations"], now
+    for guest in (ends.active, ends.passive):
+        traffic.settled(guest)
+        until(lambda guest=guest: linked(guest), f"link of {guest.name}")
+        assert not traffic.xway(guest, "show")["unrevoked"]
+
+
+def test_destroyed(machine: Machine, ends: Ends, client: tuple[int, Any]) -> None:
+    """All end with an error, soon, and nothing of the rings is left."""
+    count, program = client
+    machine.destroy_guest("g1")
+    try:
+        found = fared(ends, program)
+        assert found.get("ECONNRESET", 0) + found.get("EPIPE", 0) == count, found
+        until(lambda: not linked(ends.active), "the link gone")
+        traffic.settled(ends.active)
+        assert not traffic.xway(ends.active, "show")["unrevoked"]
+    finally:
+        machine.start_guest("g1")
+        for guest in (machine.guest("g1"), ends.active):
+            until(lambda guest=guest: linked(guest), f"link of {guest.name}")
