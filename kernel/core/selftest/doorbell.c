@@ -157,6 +157,7 @@ static bool bell_idle(void)
 	u32 id = fake_client.chan[P].id, last, i;
 	int *seen = xway_fake.seen;
 	unsigned long took;
+	bool rested;
 
 	begin_bells(0);
 	seen[0] = 0;
@@ -185,16 +186,17 @@ static bool bell_idle(void)
 		look_once(P);
 		EXPECT(seen[0] == 3 + i && seen[1] == 2);
 	}
-	/* While the doorbell rests no event is allowed. */
-	posted_without_end(1000, &took);
+	/* While the doorbell rests no event is allowed, afterwards it is. */
+	posted_without_end(1000, &took, &rested);
+	look(P);
 	seen[0] = 0;
 	seen[1] = 0;
 	end(P)->bell.resting = true;
 	look_once(P);
 	EXPECT(!seen[0] && !seen[1]);
+	mod_delayed_work(xway_core_wq, &end(P)->bell.later, 0);
 	flush_delayed_work(&end(P)->bell.later);
-	end(P)->bell.resting = false;
-	look(P);
+	look_once(P);
 	EXPECT(seen[0] && !seen[1]);
 	return true;
 }
