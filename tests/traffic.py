@@ -108,6 +108,17 @@ def settled(guest: Guest, seconds: float = 360) -> None:
         time.sleep(0.2)
 
 
+# For programs that run in a guest: how many of its connections have rings both ways.
+RINGS = """
+import json, subprocess
+def rings():
+    conns = json.loads(subprocess.run(["xway", "-j", "conn"], capture_output=True, check=True).stdout)
+    return sum(conn["tx"] == conn["rx"] == "ring" for conn in conns)
+"""
+
+# Has xwayd run in domain 0 again, as the rig started it.
+START_XWAYD = "setsid xwayd >>/var/log/xwayd.log 2>&1 </dev/null &"
+
 ECHO = """
 import asyncio, sys
 async def serve(reader, writer):

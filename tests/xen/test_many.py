@@ -16,16 +16,15 @@ PORT = 7000
 UNREAD = 16 << 10  # bytes that each connection has when it happens
 
 # Has UNREAD bytes come back on each connection, and reads them when it is told to; then tells how each fared.
-CLIENT = """
-import collections, errno, fcntl, json, os, resource, socket, struct, subprocess, sys, termios, time
+CLIENT = (
+    traffic.RINGS
+    + """
+import collections, errno, fcntl, os, resource, socket, struct, sys, termios, time
 host, port, count, unread = sys.argv[1], *map(int, sys.argv[2:])
 resource.setrlimit(resource.RLIMIT_NOFILE, (count + 100, count + 100))
 def echo(sock, text):
     sock.sendall(text)
     assert sock.recv(len(text), socket.MSG_WAITALL) == text
-def rings():
-    conns = json.loads(subprocess.run(["xway", "-j", "conn"], capture_output=True, check=True).stdout)
-    return sum(conn["tx"] == conn["rx"] == "ring" for conn in conns)
 def waiting(sock):
     return struct.unpack("i", fcntl.ioctl(sock, termios.FIONREAD, bytes(4)))[0]
 texts = [os.urandom(unread) for _ in range(count)]
@@ -56,6 +55,7 @@ for sock, text in zip(socks, texts):
         fared["bytes" if str(error) else "end"] += 1
 print(json.dumps(fared))
 """
+)
 
 
 @pytest.fixture(params=[1, 100, 1000])

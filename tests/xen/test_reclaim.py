@@ -15,15 +15,14 @@ LEFT = 3 + 257 + 32  # pages beyond those in use that an arena may keep, see ker
 TALKERS = 20
 
 # Opens connections that each get a ring, waits for a file, and uses each once more until it has one again.
-TALKER = """
-import json, os, socket, subprocess, sys, time
+TALKER = (
+    traffic.RINGS
+    + """
+import os, socket, sys, time
 def echo(sock):
     text = os.urandom(3000)
     sock.sendall(text)
     assert sock.recv(len(text), socket.MSG_WAITALL) == text
-def rings():
-    conns = json.loads(subprocess.run(["xway", "-j", "conn"], capture_output=True, check=True).stdout)
-    return sum(conn["tx"] == conn["rx"] == "ring" for conn in conns)
 def use(socks):
     end = time.monotonic() + 60
     while rings() < len(socks):
@@ -38,6 +37,7 @@ while not os.path.exists("/tmp/again"):
     time.sleep(0.1)
 use(socks)
 """
+)
 
 pytestmark = pytest.mark.rig(type="pv", kernel="6.12")
 

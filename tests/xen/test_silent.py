@@ -137,7 +137,7 @@ def test_ends_unnoticed(machine: Machine, ends: Ends, client: Any) -> None:
     assert "ended" in done.stdout, done
     traffic.settled(guest)
     assert traffic.xway(guest, "show")["unrevoked"] == 0
-    machine.dom0.run("setsid xwayd >>/var/log/xwayd.log 2>&1 </dev/null &")
+    machine.dom0.run(traffic.START_XWAYD)
     machine.start_guest("g1")
     for one in (machine.guest("g1"), guest):
         until(lambda one=one: linked(one), f"link of {one.name}")
@@ -175,7 +175,7 @@ LEAVE = {
 }
 AGAIN = {
     "policy": "cp /tmp/allowed /etc/xway/xwayd.conf && pkill -HUP -x xwayd",
-    "clear": "setsid xwayd >>/var/log/xwayd.log 2>&1 </dev/null &",
+    "clear": traffic.START_XWAYD,
 }
 
 

@@ -25,7 +25,6 @@ exec env container=other /lib/systemd/systemd --log-target=console --unit=xwayd.
 """
 # What has joined the service's control group may open what the service may.
 INSIDE = "echo $$ >/sys/fs/cgroup$(cut -d: -f3 /proc/$(pgrep -x xwayd)/cgroup)/cgroup.procs"
-START = "setsid xwayd >>/var/log/xwayd.log 2>&1 </dev/null &"
 STOP = "pkill -x xwayd; while pgrep -x xwayd; do sleep 0.1; done"
 
 
@@ -52,7 +51,7 @@ def unit(machine: Machine, ends: Ends) -> Iterator[Guest]:
     finally:
         print(systemctl(dom0, "status xwayd"), manager.stdout(), manager.stderr())
         manager.kill()
-        dom0.run(f"{STOP}; rm -r {folder}; {START}")
+        dom0.run(f"{STOP}; rm -r {folder}; {traffic.START_XWAYD}")
 
 
 def test_xwayd_has_all_that_it_needs(unit: Guest, ends: Ends) -> None:
