@@ -175,7 +175,7 @@ def takes(guest: Guest) -> bool:
 def test_shade(machine: Machine, ends: Ends) -> None:
     """Datagrams, streams and pings to the peer's own addresses go by shared memory, counted as the vif's."""
     guests = (ends.active, ends.passive)
-    # Sockets are not allowed even after the end of MMNet, or the stream might go by a ring and not by netfront.
+    # Sockets are not allowed after the end of MMNet, or the stream might go by a ring and not by netfront.
     with allowed(machine.dom0, NET_ALONE):
         with shaded(machine, ends):
             before = [(statistics(guest, "mm0"), statistics(guest, "eth0")) for guest in guests]
