@@ -4,9 +4,11 @@ import filecmp
 import os
 import shutil
 import signal
+import tarfile
+import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rig import buildroot, compiler, debugkernel
@@ -25,11 +27,12 @@ LOADED = ("xway_core", "xway")  # by dkms/modules-load.conf; the other modules a
 
 @dataclass(frozen=True)
 class Products:
-    """What was built: modules for the guests' kernel release, and programs."""
+    """What was built: modules for the guests' kernel release, and programs; archive: see pack()."""
 
     release: str
     modules: list[Path]
     programs: dict[str, Path]
+    archive: Path | None = None
 
 
 def headers(debian: Debian, kernel: str) -> Path:
@@ -146,10 +149,36 @@ def products(debian: Debian, kernel: str) -> Products:
     return Products(kernel_release(debian, kernel), module(debian, kernel), programs(debian))
 
 
+def pack(made: Products, standard: Path) -> Products:
+    """Return the products with an archive of all that a guest gets, the index of its modules included.
+
+    standard: the folder of the kernel's own modules, if it has any. A depmod in an emulated guest that reads
+    them all takes longer than the rest of loading.
+    """
+    archive = BUILD / "kernel" / made.release / "guest.tar"
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
+        place = Path(folder) / "lib/modules" / made.release
+        if standard.is_dir():
+            shutil.copytree(standard, place)
+        (place / "extra").mkdir(parents=True)
+        for path in made.modules:
+            run(["strip", "--strip-debug", "-o", place / "extra" / path.name, path])
+        run(["depmod", "-b", folder, made.release])
+        modules = (*place.glob("modules.*"), *place.glob("extra/*"))
+        files = {path: path.relative_to(folder) for path in modules}
+        files |= {path: _place(program) for program, path in made.programs.items()}
+        with tarfile.open(archive, "w") as tar:
+            for path, name in files.items():
+                tar.add(path, name)
+    return replace(made, archive=archive)
+
+
 def install(domains: Mapping[str, Guest], made: Products, policy: str) -> None:
     """Put the products into the domains, start xwayd in domain 0 and load the modules in the guests."""
     if "dom0" in domains:
-        _put_programs(domains["dom0"], made)
+        for program, path in made.programs.items():
+            domains["dom0"].put(path, f"/{_place(program)}", mode=0o755)
         if "xwayd" in made.programs:
             start_daemon(domains["dom0"], policy)
     guests = [guest for name, guest in domains.items() if name != "dom0"]
@@ -158,20 +187,16 @@ def install(domains: Mapping[str, Guest], made: Products, policy: str) -> None:
             done.result()
 
 
-def _put_programs(guest: Guest, made: Products) -> None:
-    for program, path in made.programs.items():
-        place = "/usr/local/sbin" if program == "xwayd" else "/usr/local/bin"
-        guest.put(path, f"{place}/{program}", mode=0o755)
+def _place(program: str) -> Path:
+    """Return where a program is, from the root of a domain."""
+    return Path("usr/local", "sbin" if program == "xwayd" else "bin", program)
 
 
 def load(guest: Guest, made: Products) -> None:
-    """Put the products into a guest and load those modules that a package loads."""
+    """Put the products, which are packed, into a guest and load those modules that a package loads."""
+    assert made.archive
     try:
-        _put_programs(guest, made)
-        for path in made.modules:
-            guest.put(path, f"/lib/modules/{made.release}/extra/{path.name}", mode=0o644)
-        if made.modules:
-            guest.run(["depmod", made.release])
+        guest.run(["tar", "-C", "/", "--no-same-owner", "-xf", "-"], stdin=made.archive)
     except CommandFailed as error:
         # Debian's own programs, in a guest that has nothing of ours yet, do not crash by themselves.
         if error.result.status == 128 + signal.SIGSEGV:

@@ -334,7 +334,7 @@ class Machine:
         _wait(self, guest)
         if self.config.xway:
             if self.products is None:
-                self.products = build.products(self.config.debian, self.config.kernel)
+                self.products = _products(self.config)
             build.load(guest, self.products)
 
 
@@ -522,7 +522,7 @@ def _up(config: Config, name: str, die_with_us: bool) -> Machine:
     remove(name)
     made = image.base(config.debian, config.programs, config.kernel)
     start = image.start(made, hosts())
-    products = build.products(config.debian, config.kernel) if config.xway else None
+    products = _products(config) if config.xway else None
     accel = "kvm" if config.clock == "wall" and qemu.kvm_works(made.vmlinux("6.12")) else "tcg"
     ports = qemu.free_ports(1 if config.plain else config.guests + 1)
     folder = RUN / name
@@ -557,6 +557,12 @@ def _up(config: Config, name: str, die_with_us: bool) -> Machine:
         if fault and isinstance(error, RigError):
             raise EmulatorFault(str(error)) from error
         raise
+
+
+def _products(config: Config) -> build.Products:
+    """Build all that the domains get."""
+    base = image.base(config.debian, config.programs, config.kernel)
+    return build.pack(build.products(config.debian, config.kernel), base.modules(config.kernel))
 
 
 def _boot(machine: Machine) -> None:
