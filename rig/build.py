@@ -170,8 +170,14 @@ def pack(made: Products, standard: Path) -> Products:
         files |= {path: _place(program) for program, path in made.programs.items()}
         with tarfile.open(archive, "w") as tar:
             for path, name in files.items():
-                tar.add(path, name)
+                tar.add(path, name, filter=_plain)
     return replace(made, archive=archive)
+
+
+def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Have a file in an archive readable by all, whatever the umask here."""
+    member.mode = 0o755 if member.mode & 0o100 else 0o644
+    return member
 
 
 def install(domains: Mapping[str, Guest], made: Products, policy: str) -> None:

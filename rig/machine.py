@@ -334,7 +334,8 @@ class Machine:
         _wait(self, guest)
         if self.config.xway:
             if self.products is None:
-                self.products = _products(self.config)
+                made = image.base(self.config.debian, self.config.programs, self.config.kernel)
+                self.products = _products(self.config, made)
             build.load(guest, self.products)
 
 
@@ -522,7 +523,7 @@ def _up(config: Config, name: str, die_with_us: bool) -> Machine:
     remove(name)
     made = image.base(config.debian, config.programs, config.kernel)
     start = image.start(made, hosts())
-    products = _products(config) if config.xway else None
+    products = _products(config, made) if config.xway else None
     accel = "kvm" if config.clock == "wall" and qemu.kvm_works(made.vmlinux("6.12")) else "tcg"
     ports = qemu.free_ports(1 if config.plain else config.guests + 1)
     folder = RUN / name
@@ -559,10 +560,9 @@ def _up(config: Config, name: str, die_with_us: bool) -> Machine:
         raise
 
 
-def _products(config: Config) -> build.Products:
+def _products(config: Config, made: image.Base) -> build.Products:
     """Build all that the domains get."""
-    base = image.base(config.debian, config.programs, config.kernel)
-    return build.pack(build.products(config.debian, config.kernel), base.modules(config.kernel))
+    return build.pack(build.products(config.debian, config.kernel), made.modules(config.kernel))
 
 
 def _boot(machine: Machine) -> None:
