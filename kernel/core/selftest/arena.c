@@ -88,15 +88,15 @@ static bool arena_not_shared(void)
 {
 	u32 before = xway_arena_pages_total(), nr;
 
-	xway_fake.may_share = 3;
+	atomic_set(&xway_fake.may_share, 3);
 	EXPECT(prepare(A) == -ENOMEM);
-	EXPECT(!xway_fake.shared && !end(A)->arena.hdr);
+	EXPECT(!atomic_read(&xway_fake.shared) && !end(A)->arena.hdr);
 	EXPECT(xway_arena_pages_total() == before);
-	xway_fake.may_share = 4 + 20;
+	atomic_set(&xway_fake.may_share, 4 + 20);
 	EXPECT(!prepare(A));
 	EXPECT(alloc(A, 64, &nr) == -ENOMEM);
 	EXPECT(end(A)->arena.hdr->pages == end(A)->arena.pages);
-	EXPECT(xway_arena_pages_total() == before + xway_fake.shared);
+	EXPECT(xway_arena_pages_total() == before + atomic_read(&xway_fake.shared));
 	EXPECT(!alloc(A, 20, &nr) && !end(A)->arena.hdr->dirs[1]);
 	return true;
 }
@@ -130,8 +130,8 @@ static bool arena_parts(void)
 	xway_arena_revoke_withdrawn(end(A));
 	mutex_unlock(&end(A)->pub.lock);
 	EXPECT(!alloc(A, 2, &other) && other == first + 30);
-	EXPECT(a->in_use == 102 && a->shared == xway_fake.shared - 1);
-	EXPECT(xway_arena_pages_total() == before + xway_fake.shared);
+	EXPECT(a->in_use == 102 && a->shared == atomic_read(&xway_fake.shared) - 1);
+	EXPECT(xway_arena_pages_total() == before + atomic_read(&xway_fake.shared));
 	EXPECT(((u32 *)page_address(end(A)->dir[0].page))[first + 30] ==
 	       a->slot[first + 30].ref);
 	return true;
@@ -203,7 +203,7 @@ static bool arena_held(void)
 	EXPECT(err == -EBUSY);
 	xway_fake.held = false;
 	xway_revoke_flush();
-	EXPECT(!xway_unrevoked() && !xway_fake.shared);
+	EXPECT(!xway_unrevoked() && !atomic_read(&xway_fake.shared));
 	EXPECT(xway_arena_pages_total() == before);
 	EXPECT(!prepare(A));
 	return true;

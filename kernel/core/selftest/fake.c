@@ -17,10 +17,9 @@ static const char *const peer_ids[2] = { "selftest:0", "selftest:1" };
 
 static int fake_share(struct link *link, struct page *page, u32 *ref)
 {
-	if (!xway_fake.may_share)
+	if (atomic_dec_if_positive(&xway_fake.may_share) < 0)
 		return -ENOMEM;
-	xway_fake.may_share--;
-	xway_fake.shared++;
+	atomic_inc(&xway_fake.shared);
 	*ref = page_to_pfn(page);
 	return 0;
 }
@@ -29,7 +28,7 @@ static int fake_unshare(struct page *page, u32 ref)
 {
 	if (xway_fake.held)
 		return -EBUSY;
-	xway_fake.shared--;
+	atomic_dec(&xway_fake.shared);
 	return 0;
 }
 
@@ -43,14 +42,14 @@ static int fake_map(struct link *link, u32 ref, struct xway_mapping *m)
 	m->page = pfn_to_page(ref);
 	get_page(m->page);
 	m->addr = page_address(m->page);
-	xway_fake.mapped++;
+	atomic_inc(&xway_fake.mapped);
 	return 0;
 }
 
 static void fake_unmap(struct link *link, struct xway_mapping *m)
 {
 	put_page(m->page);
-	xway_fake.mapped--;
+	atomic_dec(&xway_fake.mapped);
 }
 
 static void fake_notify(struct link *link)
@@ -98,7 +97,7 @@ bool xway_fake_make(void)
 	int i;
 
 	memset(&xway_fake, 0, sizeof(xway_fake));
-	xway_fake.may_share = INT_MAX;
+	atomic_set(&xway_fake.may_share, INT_MAX);
 	for (i = 0; i < 2; i++)
 		xway_fake.link[i] = xway_fake_other(i);
 	EXPECT(end(P) && end(A));

@@ -31,14 +31,17 @@ enum { P, A };		/* passive end, active end */
  * @notified: how many events were sent
  * @lost: how many times a link called @session_lost
  * @seen: how many events were handled, first those that brought nothing new
+ *
+ * Works of both ends share and map pages at the same time. What is counted without
+ * atomics only a test's own calls count.
  */
 struct xway_fake {
 	struct link *link[2];
-	int may_share;
+	atomic_t may_share;
 	bool held;
 	bool gone;
-	int shared;
-	int mapped;
+	atomic_t shared;
+	atomic_t mapped;
 	int notified;
 	int lost;
 	int seen[2];

@@ -22,20 +22,20 @@ static bool import_unmaps(void)
 	EXPECT(!open_import(P, end(A)->pub.nonce));
 	EXPECT(!alloc(A, 8, &nr));
 	EXPECT(get(P, nr) && get(P, nr + 7) && get(P, nr));
-	EXPECT(xway_fake.mapped == 6 && end(P)->import.mapped == 6);
+	EXPECT(atomic_read(&xway_fake.mapped) == 6 && end(P)->import.mapped == 6);
 	EXPECT(!unmap(P, nr, 8) && !unmap(P, nr + 7, 1));
 	EXPECT(unmap(P, nr + 1, 6));
 	EXPECT(!unmap(P, 2, 8) && !unmap(P, nr + 1, 0));
 	EXPECT(!unmap(P, ~0U, 2));
 	EXPECT(!unmap(P, XWAY_ARENA_PAGES_MAX - 1, 2));
 	EXPECT(!unmap(P, 3, 65535));
-	EXPECT(xway_fake.mapped == 6);
+	EXPECT(atomic_read(&xway_fake.mapped) == 6);
 	put(P, nr);
 	EXPECT(!unmap(P, nr, 8));
 	put(P, nr);
 	put(P, nr + 7);
-	EXPECT(xway_fake.mapped == 6 && unmap(P, nr, 8));
-	EXPECT(xway_fake.mapped == 4 && end(P)->import.mapped == 4);
+	EXPECT(atomic_read(&xway_fake.mapped) == 6 && unmap(P, nr, 8));
+	EXPECT(atomic_read(&xway_fake.mapped) == 4 && end(P)->import.mapped == 4);
 
 	/* What has that number next is another page. */
 	mutex_lock(&end(A)->pub.lock);
@@ -60,17 +60,18 @@ static bool import_lies(void)
 	hdr->magic--;
 	hdr->pages = 2;
 	EXPECT(open_import(P, hdr->nonce) == -EPROTO);
-	EXPECT(!xway_fake.mapped && !end(P)->import.hdr && !end(P)->import.mapped);
+	EXPECT(!atomic_read(&xway_fake.mapped) && !end(P)->import.hdr);
+	EXPECT(!end(P)->import.mapped);
 	hdr->pages = 3;
 	EXPECT(!open_import(P, hdr->nonce));
 	/* Header, bells, messages, directory */
-	EXPECT(xway_fake.mapped == 4 && end(P)->import.mapped == 4);
-	EXPECT(get(P, 1) == end(P)->import.bell && xway_fake.mapped == 4);
+	EXPECT(atomic_read(&xway_fake.mapped) == 4 && end(P)->import.mapped == 4);
+	EXPECT(get(P, 1) == end(P)->import.bell && atomic_read(&xway_fake.mapped) == 4);
 	EXPECT(get(P, 3) == ERR_PTR(-EPROTO));
 	hdr->pages = ~0U;
 	EXPECT(get(P, XWAY_ARENA_PAGES_MAX) == ERR_PTR(-EPROTO));
 	EXPECT(get(P, ~0U) == ERR_PTR(-EPROTO));
-	EXPECT(xway_fake.mapped == 4);
+	EXPECT(atomic_read(&xway_fake.mapped) == 4);
 	return true;
 }
 
@@ -120,7 +121,7 @@ static bool import_versions(void)
 			EXPECT(end(P)->pub.state == XWAY_LINK_WAITING);
 			EXPECT(!end(P)->arena.hdr->peer_nonce);
 		}
-		EXPECT(!xway_fake.mapped && !end(P)->import.hdr);
+		EXPECT(!atomic_read(&xway_fake.mapped) && !end(P)->import.hdr);
 	}
 	return true;
 }

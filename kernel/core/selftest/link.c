@@ -30,7 +30,7 @@ static bool link_past_life(void)
 	hdr->peer_nonce = end(P)->pub.nonce;
 	hdr->state = XWAY_ARENA_CLOSING;
 	EXPECT(map(P) == -EAGAIN);
-	EXPECT(!xway_fake.mapped && !end(P)->import.hdr);
+	EXPECT(!atomic_read(&xway_fake.mapped) && !end(P)->import.hdr);
 	EXPECT(end(P)->pub.state == XWAY_LINK_WAITING);
 	hdr->peer_nonce = 0;
 	hdr->state = XWAY_ARENA_INIT;

@@ -31,7 +31,7 @@ static bool nothing_left(const struct xway_tests *tests, u32 pages)
 	EXPECT(!xway_unrevoked());
 	EXPECT(xway_arena_pages_total() == pages);
 	EXPECT(!xway_arena_pages_in_use());
-	EXPECT(!xway_fake.shared && !xway_fake.mapped);
+	EXPECT(!atomic_read(&xway_fake.shared) && !atomic_read(&xway_fake.mapped));
 	for (i = 0; i < 2; i++) {
 		if (!end(i))
 			continue;

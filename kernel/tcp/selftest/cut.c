@@ -518,7 +518,7 @@ static bool after_link(void)
 	xway_fake.held = true;
 	link_down(P, false);
 	EXPECT(left_ring(P));
-	EXPECT(end(P)->pub.state == XWAY_LINK_DEAD && xway_fake.shared);
+	EXPECT(end(P)->pub.state == XWAY_LINK_DEAD && atomic_read(&xway_fake.shared));
 	EXPECT(sock[P]->sk->sk_state == TCP_ESTABLISHED && receive(P));
 	EXPECT(send(P, 5000));
 	link_down(A, false);

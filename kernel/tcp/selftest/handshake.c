@@ -288,19 +288,19 @@ static bool memory_short(void)
 	int i;
 
 	/* Asking: nothing is sent, and later it is. */
-	xway_fake.may_share = 0;
+	atomic_set(&xway_fake.may_share, 0);
 	for (i = 0; i < 4; i++)
 		xway_conn_want(conn[P]);
 	flush_workqueue(xway_conn_wq);
 	EXPECT(conn[P]->postponed && !conn[P]->reason);
 	EXPECT(!(conn[P]->flags & (BIT(XWAY_F_ASKED) | BIT(XWAY_F_FALLBACK))));
-	xway_fake.may_share = INT_MAX;
+	atomic_set(&xway_fake.may_share, INT_MAX);
 	conn[P]->postponed = 0;
 	EXPECT(ask(&open));
 	/* Answering */
-	xway_fake.may_share = 0;
+	atomic_set(&xway_fake.may_share, 0);
 	EXPECT(declined(&open, XWAY_DECLINE_LATER));
-	xway_fake.may_share = INT_MAX;
+	atomic_set(&xway_fake.may_share, INT_MAX);
 	EXPECT(conn[A]->postponed && !test_bit(XWAY_F_ASKED, &conn[A]->flags));
 	EXPECT(atomic64_read(&xway_reasons[XWAY_R_MEMORY]) == before + 2);
 	/* The answer of an older peer */
