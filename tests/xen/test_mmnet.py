@@ -1,24 +1,31 @@
 """MMNet between guests, by routes and in the shade of their vifs; the devices' counters are the proof."""
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
-from rig import pace
 from rig.guest import Guest
 from rig.machine import Machine
 from tests import traffic
+from tests.mmnet import (
+    FORGE,
+    HEARD,
+    LISTENING,
+    MIB,
+    NET_ALONE,
+    PACKETS,
+    PORT,
+    allow,
+    allowed,
+    exchange,
+    net,
+    own,
+    statistics,
+)
 from tests.traffic import Ends, linked, until
 
-MIB = 1 << 20
-PACKETS = "/tmp/packets.py"
-PORT = 5000
 ENOUGH = "/tmp/enough"  # once it is there, a stream ends
-LISTENING = f"for i in $(seq 600); do ss -Hltn sport = :{PORT} | grep -q . && exit 0; sleep 0.1; done; exit 1"
-NET_ALONE = "allow all services=net"
 ADDRESSES = {"ipv4": ("10.9.0.1", "10.9.0.2"), "ipv6": ("fd09::1", "fd09::2")}
 
 pytestmark = [
@@ -28,43 +35,9 @@ pytestmark = [
 ]
 
 
-def statistics(guest: Guest, device: str) -> dict[str, int]:
-    lines = guest.run(f"grep -H . /sys/class/net/{device}/statistics/*").stdout.splitlines()
-    return {line.split(":")[0].rpartition("/")[2]: int(line.split(":")[1]) for line in lines}
-
-
-def net(guest: Guest) -> list[dict[str, Any]]:
-    """Return the devices to peers, as the command xway shows them."""
-    found: list[dict[str, Any]] = json.loads(guest.run("xway -j net").stdout)
-    return found
-
-
 def opened(guest: Guest) -> bool:
     """Return whether the module has done all that it does by itself."""
     return any(one["vifs"] == "eth0" and one["state"] != "down" for one in net(guest))
-
-
-def own(guest: Guest) -> dict[str, int]:
-    """Return what the device itself counts."""
-    lines = guest.run("ethtool -S mm0").stdout.splitlines()[1:]
-    return {name.strip(): int(value) for name, value in (line.split(":") for line in lines)}
-
-
-def allow(dom0: Guest, text: str) -> None:
-    """Change domain 0's policy."""
-    dom0.write("/etc/xway/xwayd.conf", text + "\n")
-    dom0.run("pkill -HUP -x xwayd")
-
-
-@contextmanager
-def allowed(dom0: Guest, text: str) -> Iterator[None]:
-    """Have a policy; afterwards the one that was."""
-    was = dom0.read("/etc/xway/xwayd.conf")
-    allow(dom0, text)
-    try:
-        yield
-    finally:
-        allow(dom0, was.strip())
 
 
 @contextmanager
@@ -96,15 +69,6 @@ def joined_now(ends: Ends, mtu: int) -> Iterator[None]:
             guest.run("modprobe -r mmnet")
 
 
-def exchange(ends: Ends, address: str, mib: int = 4) -> None:
-    server = ends.passive.start(f"exec {PACKETS} serve {address} {PORT}")
-    try:
-        ends.passive.run(LISTENING)
-        print(ends.active.run(f"{PACKETS} check {address} {PORT} {mib}", timeout=pace.limit(300)).stdout)
-    finally:
-        server.kill()
-
-
 @pytest.mark.parametrize("mtu", [65535, 1500])
 def test_packets(machine: Machine, ends: Ends, mtu: int) -> None:
     """Datagrams and streams of both families, none by netfront; what TCP sends at once stays in one piece."""
@@ -112,7 +76,7 @@ def test_packets(machine: Machine, ends: Ends, mtu: int) -> None:
         guests = (ends.active, ends.passive)
         before = [(statistics(guest, "mm0"), statistics(guest, "eth0")) for guest in guests]
         for family in ADDRESSES:
-            exchange(ends, ADDRESSES[family][1])
+            exchange(ends.active, ends.passive, ADDRESSES[family][1])
         for guest, (mm_before, eth_before) in zip(guests, before, strict=True):
             mm = traffic.moved(mm_before, statistics(guest, "mm0"))
             eth = traffic.moved(eth_before, statistics(guest, "eth0"))
@@ -183,7 +147,7 @@ def test_shade(machine: Machine, ends: Ends) -> None:
             before = [(statistics(guest, "mm0"), statistics(guest, "eth0")) for guest in guests]
             bridge = by_netfront(machine.dom0)
             for address in (ends.passive.ip4, ends.passive.ip6):
-                exchange(ends, address)
+                exchange(ends.active, ends.passive, address)
                 ends.active.run(f"ping -c 3 -i 0.2 -s 4000 {address}")
             assert by_netfront(machine.dom0) - bridge < MIB
             for guest, (mm_before, eth_before) in zip(guests, before, strict=True):
@@ -199,25 +163,10 @@ def test_shade(machine: Machine, ends: Ends) -> None:
                 " && ip link set eth0 down && sleep 1 && ip link set eth0 up"
             )
             for address in (ends.passive.ip4, ends.passive.ip6):
-                exchange(ends, address, 1)
+                exchange(ends.active, ends.passive, address, 1)
         bridge = by_netfront(machine.dom0)
-        exchange(ends, ends.passive.ip4, 1)
+        exchange(ends.active, ends.passive, ends.passive.ip4, 1)
         assert by_netfront(machine.dom0) - bridge > 4 * MIB
-
-
-FORGE = """import socket, sys
-end = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-end.bind(("mm0", 0))
-to, by = (bytes.fromhex(word.replace(":", "")) for word in sys.argv[1:3])
-end.send(to + by + bytes.fromhex(sys.argv[3]) + b"\\x88\\xb5" + bytes(100))
-"""
-HEARD = """import socket, sys
-end = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x88b5))
-end.bind(("eth0", 0x88b5))
-print("ready", flush=True)
-while True:
-    print(end.recvfrom(2048)[1][4].hex(":"), flush=True)
-"""
 
 
 def test_forged(machine: Machine, ends: Ends) -> None:
@@ -228,7 +177,7 @@ def test_forged(machine: Machine, ends: Ends) -> None:
     with shaded(machine, ends):
         ends.active.write("/tmp/forge.py", FORGE)
         ends.passive.write("/tmp/heard.py", HEARD)
-        ends.passive.run("python3 /tmp/heard.py >/tmp/heard 2>&1 & echo $! >/tmp/heard.pid")
+        ends.passive.run("python3 /tmp/heard.py eth0 >/tmp/heard 2>&1 & echo $! >/tmp/heard.pid")
         try:
             until(lambda: "ready" in ends.passive.read("/tmp/heard"), "a listener")
             received = statistics(ends.passive, "mm0")["rx_packets"]
