@@ -156,6 +156,39 @@ static void test_net(void)
 	expect("1/xway/peer/3", UUID_C " 10.0.0.3");
 }
 
+/* Domain 0 exchanges packets with those of a group that names it, and has no sockets by that. */
+static void test_net_host(void)
+{
+	mem_create(&m, 1, UUID_A, "a", "10.0.0.1");
+	mem_create(&m, 2, UUID_B, "b", "10.0.0.2");
+	vif(1, 0, MAC_1, "br0");
+	vif(1, 3, MAC_3, "br1");
+	vif(2, 0, MAC_2, "br0");
+	start("allow all services=sockets,net\n");
+	expect("0/xway/peer/1", NULL);
+	expect("1/xway/peer/0", NULL);
+	restart("allow all\ngroup outside services=net Domain-0 a\n");
+	expect("0/xway/peer/1", UUID_A);
+	expect("0/xway/net/1", "1.0 * 0 " MAC_1 " 1.3 * 3 " MAC_3);
+	expect("1/xway/net/0", "0 " MAC_1 " 0 * 3 " MAC_3 " 3 *");
+	expect("1/xway/peer/0", UUID_0);
+	expect("1/xway/peer/2", UUID_B " 10.0.0.2");
+	expect("2/xway/peer/0", NULL);
+	mem_put(&m, "/local/domain/0/backend/vif/1/3/rate", "1000,50000");
+	mem_run(&m, &x, 300);
+	expect("0/xway/net/1", "1.0 * 0 " MAC_1);
+	expect("1/xway/net/0", "0 " MAC_1 " 0 *");
+	/* Both ends hear each other's offers. */
+	mem_guest(&m, 0, "xway/1", "1 0123456789abcdef 8 5");
+	mem_guest(&m, 1, "xway/0", "1 fedcba9876543210 9 0");
+	mem_run(&m, &x, 300);
+	expect("1/xway/link/0", "1 0123456789abcdef 8 5");
+	expect("0/xway/link/1", "1 fedcba9876543210 9 0");
+	restart("allow all\ngroup outside Domain-0 a\n");
+	expect("0/xway/peer/1", NULL);
+	expect("1/xway/net/0", NULL);
+}
+
 /* What has xapi filter its packets goes by the switch, and what is no hardware address. */
 static void test_net_not(void)
 {
@@ -235,7 +268,7 @@ static void test_domain_0(void)
 	expect("1/xway/peer/0", NULL);
 	xwayd_reload(&x, policy("allow all\naddress Domain-0 10.0.0.254\n"));
 	mem_run(&m, &x, 300);
-	expect("1/xway/peer/0", "00000000-0000-0000-0000-000000000000 10.0.0.254");
+	expect("1/xway/peer/0", UUID_0 " 10.0.0.254");
 	expect("0/xway/peer/1", UUID_A " 10.0.0.1");
 	mem_guest(&m, 0, "xway/1", "1 00000000000000aa 5 77");
 	mem_run(&m, &x, 300);
@@ -705,7 +738,7 @@ static void test_many(void)
 
 static const struct scenario tests[] = {
 	/* clang-format off */
-	TEST(two), TEST(default_none), TEST(allow_all_late), TEST(groups), TEST(net),
+	TEST(two), TEST(default_none), TEST(allow_all_late), TEST(groups), TEST(net), TEST(net_host),
 	TEST(net_not), TEST(driver_domain),
 	TEST(odd_addresses), TEST(many_addresses), TEST(domain_0), TEST(offer_follows),
 	TEST(bad_offers), TEST(offer_needs_policy), TEST(rate), TEST(poweroff), TEST(crash),

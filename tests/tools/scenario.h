@@ -5,6 +5,7 @@
 
 #include "memstore.h"
 
+#define UUID_0 "00000000-0000-0000-0000-000000000000"
 #define UUID_A "aaaaaaaa-0000-4000-8000-000000000001"
 #define UUID_B "bbbbbbbb-0000-4000-8000-000000000002"
 #define UUID_C "cccccccc-0000-4000-8000-000000000003"

@@ -143,13 +143,27 @@ static void join_groups(struct xwayd *x, struct domain *d)
 			d->groups[i / WORD_BITS] |= 1ull << (i % WORD_BITS);
 }
 
+static bool in_a_group(const struct xwayd *x, const struct domain *d)
+{
+	for (unsigned int i = 0; i < x->policy->n_groups; i += WORD_BITS)
+		if (d->groups[i / WORD_BITS])
+			return true;
+	return false;
+}
+
+static bool named_only(const struct domain *d)
+{
+	return !d->id && !d->n_addrs;
+}
+
 unsigned int claim_services(const struct xwayd *x, const struct domain *a, const struct domain *b)
 {
 	unsigned int allowed;
 
 	if (a == b || !a->party || !b->party || a->ended || b->ended)
 		return 0;
-	allowed = x->policy->allow_all;
+	/* Domain 0 is not one of all, unless it was given an address. */
+	allowed = named_only(a) || named_only(b) ? 0 : x->policy->allow_all;
 	for (unsigned int i = 0; i < x->policy->n_groups; i++)
 		if (a->groups[i / WORD_BITS] & b->groups[i / WORD_BITS] & (1ull << (i % WORD_BITS)))
 			allowed |= x->policy->groups[i].services;
@@ -199,9 +213,9 @@ static void collect(struct xwayd *x, struct domain *d)
 			log_warn("%s: more than %d addresses, the others are left out",
 				 domain_label(d), DOMAIN_ADDRS);
 	}
-	/* Domain 0 has no vif of its own, and is nobody's peer by accident. */
-	d->party = (d->id || configured) && !is_second(x, d);
 	join_groups(x, d);
+	/* Domain 0 has no vif of its own, and is nobody's peer by accident. */
+	d->party = (d->id || configured || in_a_group(x, d)) && !is_second(x, d);
 }
 
 struct held {

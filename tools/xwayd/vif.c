@@ -102,15 +102,26 @@ void vif_read(struct xwayd *x, struct domain *d, const char *name)
 	free(script);
 }
 
-/* The value of @d's node for @q, to be freed; see doc/xenstore.md. */
-char *vif_pairs(const struct domain *d, const struct domain *q)
+/* Domain 0 has the other end of each interface, and behind it all that is on the bridge. */
+static void pairs_with_host(const struct domain *d, const struct domain *q, FILE *file)
 {
-	char *value;
-	size_t size;
-	FILE *file;
+	const struct domain *guest = d->id ? d : q;
+
+	for (unsigned int i = 0; i < guest->n_vifs; i++) {
+		const struct vif *vif = &guest->vifs[i];
+
+		fputs(i ? " " : "", file);
+		if (d->id)
+			fprintf(file, "%u %s %u *", vif->id, vif->mac, vif->id);
+		else
+			fprintf(file, "%u.%u * %u %s", q->id, vif->id, vif->id, vif->mac);
+	}
+}
+
+static void pairs_of_guests(const struct domain *d, const struct domain *q, FILE *file)
+{
 	unsigned int n = 0;
 
-	file = must(open_memstream(&value, &size));
 	for (unsigned int i = 0; i < d->n_vifs; i++)
 		for (unsigned int j = 0; j < q->n_vifs; j++) {
 			const struct vif *own = &d->vifs[i], *peer = &q->vifs[j];
@@ -120,6 +131,20 @@ char *vif_pairs(const struct domain *d, const struct domain *q)
 			fprintf(file, "%s%u %s %u %s", n++ ? " " : "", own->id, own->mac, peer->id,
 				peer->mac);
 		}
+}
+
+/* The value of @d's node for @q, to be freed; see doc/xenstore.md. */
+char *vif_pairs(const struct domain *d, const struct domain *q)
+{
+	char *value;
+	size_t size;
+	FILE *file;
+
+	file = must(open_memstream(&value, &size));
+	if (d->id && q->id)
+		pairs_of_guests(d, q, file);
+	else
+		pairs_with_host(d, q, file);
 	fclose(file);
 	return value;
 }
