@@ -5,6 +5,10 @@
  * end as if by the vif there. So addresses, routes, filters and counters stay those of the
  * vif. Domain 0 says which vifs are on one bridge, and their hardware addresses.
  *
+ * Domain 0 may be a peer, too. Its vifs are the back ends of the guests' ones. By them goes
+ * what its bridge has for the guest, from any address, and what the guest has for any
+ * address that is no other peer's.
+ *
  * This is how netvsc (drivers/net/hyperv) uses a virtual function: the vif's
  * ndo_start_xmit, behind its filters and its queue, hands the packet to the other device;
  * a receive handler of that device hands packets to the vif. netfront has no place for
@@ -31,6 +35,16 @@
 #define MM_VIFS 32	/* vifs have numbers below it */
 
 /**
+ * struct mm_vif - names a vif of this domain
+ * @domid: the domain whose vif this is the back end of; 0 for a vif of this domain's own
+ * @number: the vif's number, below MM_VIFS
+ */
+struct mm_vif {
+	unsigned int domid;
+	unsigned int number;
+};
+
+/**
  * struct mm_shade - a vif from which packets are taken
  * @node: in shades
  * @dev: the vif
@@ -39,7 +53,7 @@
  * @ops: a copy of them, with ours
  * @stats: packets that were taken, or handed to the vif
  * @pairs: struct mm_pair, by its @near
- * @vif: the vif's number
+ * @vif: the vif's name
  * @xdp: a program looks at each packet that netfront receives; it would miss ours
  */
 struct mm_shade {
@@ -50,7 +64,7 @@ struct mm_shade {
 	struct net_device_ops ops;
 	struct pcpu_sw_netstats __percpu *stats;
 	struct list_head pairs;
-	unsigned int vif;
+	struct mm_vif vif;
 	bool xdp;
 };
 
@@ -60,8 +74,8 @@ struct mm_shade {
  * @far: in the port's list
  * @shade: this domain's vif
  * @port: the peer's device
- * @own: hardware address of this domain's vif
- * @peer: hardware address of the peer's
+ * @own: hardware address of this domain's vif; zero in domain 0: any
+ * @peer: hardware address of the peer's; zero of domain 0: any
  * @peer_vif: the number of the peer's
  * @wanted: domain 0 still names it; for mm_shade_set()
  * @rcu: to free it
@@ -105,25 +119,40 @@ static struct mm_shade *shade_of(const struct net_device *dev)
 	return NULL;
 }
 
-/* May the packet go by the peer's device? Return: the pair, or NULL. */
+/* Is it this address? Zero stands for that of any single interface. */
+static bool is(const u8 *addr, const u8 *named)
+{
+	return is_zero_ether_addr(named) ? !is_multicast_ether_addr(addr) :
+					   ether_addr_equal_unaligned(addr, named);
+}
+
+/* Is a packet with these addresses one for the peer? */
+static bool is_for(const struct mm_pair *p, const struct ethhdr *eth)
+{
+	/* What a guest only passes on is none of its peer's business. */
+	return is(eth->h_dest, p->peer) && is(eth->h_source, p->own);
+}
+
+/* Does the peer take packets of the pair now? */
+static bool is_ready(const struct mm_pair *p)
+{
+	/* The device's queue drops what comes before the kernel has seen the carrier. */
+	return (READ_ONCE(p->port->peer_vifs) & BIT(p->peer_vif)) &&
+	       netif_carrier_ok(p->port->dev) && !qdisc_tx_is_noop(p->port->dev);
+}
+
+/* May the packet go by a peer's device? Return: the pair, or NULL. */
 static const struct mm_pair *pair_for(const struct mm_shade *s, const struct sk_buff *skb)
 {
 	const struct ethhdr *eth = (const struct ethhdr *)skb->data;
 	const struct mm_pair *p;
 
-	list_for_each_entry_rcu(p, &s->pairs, near) {
-		if (!ether_addr_equal_unaligned(p->peer, eth->h_dest))
-			continue;
-		/* What this domain only passes on is none of the peer's business. */
-		if (!ether_addr_equal_unaligned(p->own, eth->h_source) ||
-		    skb_vlan_tag_present(skb) || eth_type_vlan(eth->h_proto))
-			return NULL;
-		/* The device's queue drops what comes before the kernel has seen the carrier. */
-		if (!(READ_ONCE(p->port->peer_vifs) & BIT(p->peer_vif)) ||
-		    !netif_carrier_ok(p->port->dev) || qdisc_tx_is_noop(p->port->dev))
-			return NULL;
-		return p;
-	}
+	if (skb_vlan_tag_present(skb) || eth_type_vlan(eth->h_proto))
+		return NULL;
+	/* The pair with domain 0 is the last: what a peer does not take goes by the bridge. */
+	list_for_each_entry_rcu(p, &s->pairs, near)
+		if (is_for(p, eth) && is_ready(p))
+			return p;
 	return NULL;
 }
 
@@ -163,7 +192,13 @@ static void shade_stats(struct net_device *dev, struct rtnl_link_stats64 *stats)
 	rcu_read_lock();
 	s = shade_of(dev);
 	if (s) {
-		s->orig->ndo_get_stats64(dev, stats);
+		/* As dev_get_stats(), which would have called these */
+		if (s->orig->ndo_get_stats64)
+			s->orig->ndo_get_stats64(dev, stats);
+		else if (s->orig->ndo_get_stats)
+			netdev_stats_to_stats64(stats, s->orig->ndo_get_stats(dev));
+		else
+			netdev_stats_to_stats64(stats, &dev->stats);
 		dev_fetch_sw_netstats(stats, s->stats);
 	}
 	rcu_read_unlock();
@@ -206,8 +241,7 @@ static rx_handler_result_t shade_rx(struct sk_buff **pskb)
 		/* A tag would lead past what domain 0 allows on the bridge. */
 		if (skb_vlan_tag_present(*pskb) || eth_type_vlan(eth->h_proto))
 			break;
-		if (!ether_addr_equal(p->own, eth->h_dest) ||
-		    !ether_addr_equal(p->peer, eth->h_source))
+		if (!is(eth->h_dest, p->own) || !is(eth->h_source, p->peer))
 			continue;
 		/* The peer knows it, or will soon, or lies. */
 		if (!netif_running(p->shade->dev) || READ_ONCE(p->shade->xdp))
@@ -217,8 +251,8 @@ static rx_handler_result_t shade_rx(struct sk_buff **pskb)
 		if (!skb)
 			return RX_HANDLER_CONSUMED;
 		skb->dev = p->shade->dev;
-		skb->pkt_type = ether_addr_equal(skb->dev->dev_addr, p->own) ? PACKET_HOST :
-									     PACKET_OTHERHOST;
+		skb->pkt_type = ether_addr_equal(skb->dev->dev_addr, eth->h_dest) ?
+				PACKET_HOST : PACKET_OTHERHOST;
 		count(p->shade, false, skb->len + ETH_HLEN);
 		return RX_HANDLER_ANOTHER;
 	}
@@ -246,8 +280,7 @@ bool mm_shade_return(struct mm_port *port, struct sk_buff *skb)
 	if (skb_shared(skb) || skb_headlen(skb) < ETH_HLEN)
 		return false;
 	list_for_each_entry_rcu(p, &port->pairs, far) {
-		if (!ether_addr_equal_unaligned(p->own, eth->h_source) ||
-		    !ether_addr_equal_unaligned(p->peer, eth->h_dest))
+		if (!is_for(p, eth))
 			continue;
 		skb->dev = p->shade->dev;
 		skb_queue_tail(&port->returned, skb);
@@ -269,32 +302,41 @@ void mm_shade_resend(struct work_struct *work)
 
 /* ---- which vifs there are, with the RTNL held ---- */
 
-/* Return: the number of this domain's vif, or -1 if the device is none */
-static int vif_number(const struct net_device *dev)
+/* Which vif is the device? Return: false if it is none. */
+static bool vif_of(const struct net_device *dev, struct mm_vif *vif)
 {
 #ifdef CONFIG_XEN
 	const struct device *parent = dev->dev.parent;
-	unsigned int number;
+	const char *name;
 
-	if (parent && parent->bus && !strcmp(parent->bus->name, "xen") &&
-	    sscanf(container_of(parent, struct xenbus_device, dev)->nodename, "device/vif/%u",
-		   &number) == 1 && number < MM_VIFS)
-		return number;
+	if (!parent || !parent->bus || !strstarts(parent->bus->name, "xen"))
+		return false;
+	name = container_of(parent, struct xenbus_device, dev)->nodename;
+	vif->domid = 0;
+	return (sscanf(name, "device/vif/%u", &vif->number) == 1 ||
+		sscanf(name, "backend/vif/%u/%u", &vif->domid, &vif->number) == 2) &&
+	       vif->number < MM_VIFS;
+#else
+	return false;
 #endif
-	return -1;
 }
 
-static struct mm_shade *shade_find(unsigned int vif)
+static bool same_vif(const struct mm_vif *a, const struct mm_vif *b)
+{
+	return a->domid == b->domid && a->number == b->number;
+}
+
+static struct mm_shade *shade_find(const struct mm_vif *vif)
 {
 	struct mm_shade *s;
 
 	list_for_each_entry(s, &shades, node)
-		if (s->vif == vif)
+		if (same_vif(&s->vif, vif))
 			return s;
 	return NULL;
 }
 
-static struct mm_shade *shade_add(struct net_device *dev, unsigned int vif)
+static struct mm_shade *shade_add(struct net_device *dev, const struct mm_vif *vif)
 {
 	struct mm_shade *s = kzalloc(sizeof(*s), GFP_KERNEL);
 
@@ -307,13 +349,12 @@ static struct mm_shade *shade_add(struct net_device *dev, unsigned int vif)
 	}
 	INIT_LIST_HEAD(&s->pairs);
 	s->dev = dev;
-	s->vif = vif;
+	s->vif = *vif;
 	s->xdp = has_xdp(dev);
 	s->orig = dev->netdev_ops;
 	s->ops = *s->orig;
 	s->ops.ndo_start_xmit = shade_xmit;
-	if (s->ops.ndo_get_stats64)
-		s->ops.ndo_get_stats64 = shade_stats;
+	s->ops.ndo_get_stats64 = shade_stats;
 	if (s->ops.ndo_bpf)
 		s->ops.ndo_bpf = shade_bpf;
 	netdev_hold(dev, &s->tracker, GFP_KERNEL);
@@ -324,15 +365,17 @@ static struct mm_shade *shade_add(struct net_device *dev, unsigned int vif)
 }
 
 /* Find or make the shade of a vif. Return: NULL if there is no such vif, or no memory. */
-static struct mm_shade *shade_get(unsigned int vif)
+static struct mm_shade *shade_get(const struct mm_vif *vif)
 {
 	struct mm_shade *s = shade_find(vif);
 	struct net_device *dev;
+	struct mm_vif other;
 
 	if (s)
 		return s;
 	for_each_netdev(&init_net, dev)
-		if (vif_number(dev) == vif && dev->reg_state == NETREG_REGISTERED)
+		if (vif_of(dev, &other) && same_vif(&other, vif) &&
+		    dev->reg_state == NETREG_REGISTERED)
 			return shade_add(dev, vif);
 	return NULL;
 }
@@ -352,14 +395,32 @@ static void send_returned(struct mm_port *port)
 	mm_shade_resend(&port->resend);
 }
 
-/* A pair as domain 0 writes it */
+/* A pair as domain 0 writes it, doc/xenstore.md */
 struct entry {
-	unsigned int vif, peer_vif;
+	struct mm_vif vif;
+	unsigned int peer_vif;
 	u8 own[ETH_ALEN], peer[ETH_ALEN];
 };
 
+static bool parse_vif(const char *text, struct mm_vif *vif)
+{
+	int used = 0;
+
+	vif->domid = 0;
+	if (sscanf(text, "%u.%u%n", &vif->domid, &vif->number, &used) != 2) {
+		vif->domid = 0;
+		if (sscanf(text, "%u%n", &vif->number, &used) != 1)
+			return false;
+	}
+	return !text[used] && vif->number < MM_VIFS;
+}
+
 static bool parse_mac(const char *text, u8 *mac)
 {
+	if (!strcmp(text, "*")) {
+		eth_zero_addr(mac);
+		return true;
+	}
 	return sscanf(text, "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx", mac, mac + 1, mac + 2, mac + 3,
 		      mac + 4, mac + 5) == ETH_ALEN;
 }
@@ -367,11 +428,11 @@ static bool parse_mac(const char *text, u8 *mac)
 /* Read the next entry. Return: false at the end, or where it is not one. */
 static bool next_entry(const char **text, struct entry *e)
 {
-	char own[18], peer[18];
+	char vif[16], own[18], peer[18];
 	int used = 0;
 
-	if (sscanf(*text, "%u %17s %u %17s%n", &e->vif, own, &e->peer_vif, peer, &used) != 4 ||
-	    e->vif >= MM_VIFS || e->peer_vif >= MM_VIFS || !parse_mac(own, e->own) ||
+	if (sscanf(*text, "%15s %17s %u %17s%n", vif, own, &e->peer_vif, peer, &used) != 4 ||
+	    !parse_vif(vif, &e->vif) || e->peer_vif >= MM_VIFS || !parse_mac(own, e->own) ||
 	    !parse_mac(peer, e->peer)) {
 		if (**text)
 			pr_warn("mmnet: \"%s\" names no pair of interfaces\n", *text);
@@ -405,7 +466,11 @@ static void pair_add(struct mm_port *port, struct mm_shade *s, const struct entr
 	p->wanted = true;
 	ether_addr_copy(p->own, e->own);
 	ether_addr_copy(p->peer, e->peer);
-	list_add_tail_rcu(&p->near, &s->pairs);
+	/* See pair_for(). */
+	if (is_zero_ether_addr(p->peer))
+		list_add_tail_rcu(&p->near, &s->pairs);
+	else
+		list_add_rcu(&p->near, &s->pairs);
 	list_add_tail_rcu(&p->far, &port->pairs);
 }
 
@@ -414,7 +479,7 @@ static void add_wanted(struct mm_port *port, const char *text)
 	struct entry e;
 
 	while (next_entry(&text, &e)) {
-		struct mm_shade *s = shade_get(e.vif);
+		struct mm_shade *s = shade_get(&e.vif);
 		struct mm_pair *p = s ? pair_find(port, s, &e) : NULL;
 
 		if (p)
@@ -463,7 +528,7 @@ static u32 vifs_of(const struct mm_port *port)
 
 	list_for_each_entry(p, &port->pairs, far)
 		if (netif_running(p->shade->dev) && !p->shade->xdp)
-			vifs |= BIT(p->shade->vif);
+			vifs |= BIT(p->shade->vif.number);
 	return vifs;
 }
 
@@ -510,14 +575,14 @@ void mm_shade_names(const struct mm_port *port, char *text, size_t size)
 {
 	const struct mm_pair *p;
 	size_t n = 0;
-	u32 seen = 0;
+	u32 seen = 0;	/* in domain 0 all vifs of a port are the peer's */
 
 	*text = '\0';
 	rcu_read_lock();
 	list_for_each_entry_rcu(p, &port->pairs, far) {
-		if (seen & BIT(p->shade->vif))
+		if (seen & BIT(p->shade->vif.number))
 			continue;
-		seen |= BIT(p->shade->vif);
+		seen |= BIT(p->shade->vif.number);
 		n += scnprintf(text + n, size - n, "%s%s", n ? " " : "", p->shade->dev->name);
 	}
 	rcu_read_unlock();
@@ -568,12 +633,12 @@ static void forget(struct mm_shade *s)
 static int notified(struct notifier_block *nb, unsigned long event, void *ptr)
 {
 	struct net_device *dev = netdev_notifier_info_to_dev(ptr);
-	int vif = vif_number(dev);
 	struct mm_shade *s;
+	struct mm_vif vif;
 
-	if (vif < 0)
+	if (!vif_of(dev, &vif))
 		return NOTIFY_DONE;
-	s = shade_find(vif);
+	s = shade_find(&vif);
 	switch (event) {
 	case NETDEV_UNREGISTER:
 		if (s && s->dev == dev)

@@ -1,0 +1,160 @@
+"""MMNet between guests and domain 0, in the shade of the back ends of their vifs."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from rig import build
+from rig.guest import Guest
+from rig.machine import Machine
+from tests import traffic
+from tests.mmnet import (
+    FORGE,
+    HEARD,
+    LISTENING,
+    MIB,
+    PACKETS,
+    PORT,
+    allow,
+    allowed,
+    exchange,
+    net,
+    own,
+    statistics,
+)
+from tests.traffic import until
+
+# The guests may exchange packets with domain 0, and not with each other.
+POLICY = "group one services=net Domain-0 g1\ngroup two services=net Domain-0 g2"
+BRIDGE = "xenbr0"
+
+pytestmark = pytest.mark.rig(type="pv", kernel="6.12")
+
+
+def device(dom0: Guest, guest: Guest) -> str:
+    """Return domain 0's device to a guest, or "" if no packets of the guest's vif go by it."""
+    vif = f"vif{dom0.run(['xl', 'domid', guest.name]).stdout.strip()}.0"
+    found = [one["device"] for one in net(dom0) if one["vifs"] == vif and one["state"] == "up"]
+    return str(found[0]) if found else ""
+
+
+def takes(dom0: Guest, guest: Guest) -> bool:
+    """Return whether packets between domain 0 and a guest go by shared memory."""
+    here = [one["vifs"] for one in net(guest) if one["peer"] == "xen:0" and one["state"] == "up"]
+    return here == ["eth0"] and bool(device(dom0, guest))
+
+
+@contextmanager
+def shaded(machine: Machine) -> Iterator[None]:
+    """Have packets between domain 0 and both guests go by shared memory."""
+    dom0, guests = machine.dom0, machine.guests
+    assert machine.products
+    with allowed(dom0, POLICY):
+        build.load(dom0, machine.products)
+        try:
+            for domain in (dom0, *guests):
+                domain.put(traffic.TOP / "tests/sock/packets.py", PACKETS, mode=0o755)
+                domain.run("modprobe mmnet")
+            for guest in guests:
+                until(lambda guest=guest: takes(dom0, guest), f"domain 0's device to {guest.name}")
+            yield
+        finally:
+            for domain in (dom0, *guests):
+                domain.run("modprobe -r mmnet")
+            dom0.run("modprobe -r xway xway_core")
+
+
+def test_domain_0(machine: Machine) -> None:
+    """What domain 0 and a guest exchange, and two guests by the bridge, goes by shared memory."""
+    dom0, (g1, g2) = machine.dom0, machine.guests
+    with shaded(machine):
+        for active, passive in ((dom0, g1), (g1, dom0), (g1, g2)):
+            used = [one for one in (active, passive) if one is not dom0]
+            before = [(statistics(one, "mm0"), statistics(one, "eth0")) for one in used]
+            for address in (passive.ip4, passive.ip6):
+                exchange(active, passive, address)
+            for guest, (mm_before, eth_before) in zip(used, before, strict=True):
+                mm = traffic.moved(mm_before, statistics(guest, "mm0"))
+                eth = traffic.moved(eth_before, statistics(guest, "eth0"))
+                print(active.name, passive.name, guest.name, {name: n for name, n in mm.items() if n})
+                for way in ("tx", "rx"):
+                    assert mm[f"{way}_bytes"] > 2 * 4 * MIB, mm
+                    assert not mm[f"{way}_errors"] + mm[f"{way}_dropped"], mm
+                    # The vif counts all; what it counts beyond mm0 has gone by netfront.
+                    assert 0 <= eth[f"{way}_bytes"] - mm[f"{way}_bytes"] < MIB / 4, (eth, mm)
+        for guest in (g1, g2):
+            counted = own(dom0, device(dom0, guest))
+            assert not counted["violations"] + counted["rx_bad_header"], counted
+            dom0.run(f"ping -c 3 -i 0.2 -s 4000 {guest.ip4}")
+
+
+def test_forged(machine: Machine) -> None:
+    """What has a source that is not the guest's own address, or a tag, does not come onto the bridge."""
+    dom0, g1 = machine.dom0, machine.guest("g1")
+    source = g1.read("/sys/class/net/eth0/address").strip()
+    to = dom0.read(f"/sys/class/net/{BRIDGE}/address").strip()
+    other = machine.guest("g2").read("/sys/class/net/eth0/address").strip()
+    with shaded(machine):
+        mm = device(dom0, g1)
+        g1.write("/tmp/forge.py", FORGE)
+        dom0.write("/tmp/heard.py", HEARD)
+        dom0.run(f"python3 /tmp/heard.py {BRIDGE} >/tmp/heard 2>&1 & echo $! >/tmp/heard.pid")
+        try:
+            until(lambda: "ready" in dom0.read("/tmp/heard"), "a listener")
+            for goal, by, tag in (
+                (to, "00:16:3e:12:34:56", ""),
+                (to, other, ""),
+                (to, source, "81000005"),
+                ("ff:ff:ff:ff:ff:ff", source, ""),
+                (to, source, ""),
+            ):
+                g1.run(["python3", "/tmp/forge.py", goal, by, tag])
+            until(lambda: source in dom0.read("/tmp/heard"), "the frame of the true source")
+            assert own(dom0, mm)["rx_no_pair"] >= 4, own(dom0, mm)
+            assert dom0.read("/tmp/heard").split() == ["ready", source]
+        finally:
+            dom0.run("kill $(cat /tmp/heard.pid)")
+
+
+def test_domain_0_comes_and_goes(machine: Machine) -> None:
+    """A stream of domain 0's outlives the end of its module, a change of policy, save and restore."""
+    dom0, g1 = machine.dom0, machine.guest("g1")
+    with shaded(machine):
+        server = g1.start(f"exec {PACKETS} serve {g1.ip4} {PORT}")
+        try:
+            g1.run(LISTENING)
+            dom0.run("rm -f /tmp/enough")
+            client = dom0.start(f"exec {PACKETS} check {g1.ip4} {PORT} /tmp/enough")
+
+            def shared() -> int:
+                return statistics(g1, "mm0")["rx_bytes"]
+
+            def all_of_it() -> int:
+                return statistics(g1, "eth0")["rx_bytes"]
+
+            def goes_on(way: Callable[[], int] = shared) -> None:
+                assert client.poll() is None, client.wait().stderr
+                start = way()
+                until(lambda: way() > start + MIB, f"bytes, {way.__name__}", 60)
+
+            goes_on()
+            dom0.run("modprobe -r mmnet")
+            goes_on(all_of_it)
+            dom0.run("modprobe mmnet")
+            until(lambda: takes(dom0, g1), "domain 0's device")
+            goes_on()
+            allow(dom0, "")
+            until(lambda: not net(dom0), "the end of the devices")
+            goes_on(all_of_it)
+            allow(dom0, POLICY)
+            until(lambda: takes(dom0, g1), "domain 0's device")
+            goes_on()
+            dom0.run("xl save g1 /tmp/image && xl restore /tmp/image && rm /tmp/image", timeout=400)
+            until(lambda: takes(dom0, g1), "domain 0's device")
+            goes_on()
+            dom0.run("touch /tmp/enough")
+            done = client.wait(300)
+            assert done.status == 0, done.stdout + done.stderr
+        finally:
+            server.kill()
