@@ -9,7 +9,7 @@ from rig.host import run
 from rig.paths import TREE
 
 SOURCES = TREE / "bench"
-LIBRARIES = {"xbench": [], "vchan": ["-lxenvchan"], "domcpu": ["-lxenctrl"]}
+LIBRARIES = {"xbench": [], "packets": [], "vchan": ["-lxenvchan"], "domcpu": ["-lxenctrl"]}
 FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra"]
 
 

@@ -9,12 +9,12 @@ import pytest
 from tests import traffic
 from tests.traffic import Ends
 
-COUNT = int(os.environ.get("XWAY_TEST_IDLE", "250"))
+COUNT = int(os.environ.get("XWAY_TEST_IDLE", "120"))
 # Of 2000 connections some 1450 have rings in 6144 pages. The end that connects may
 # have more: the other refuses what it may not keep, for the time being.
 PAGES = min(6144, 3 * COUNT)
 MORE = PAGES * 3 // 2
-USED = 30
+USED = 20
 
 pytestmark = pytest.mark.rig(type="pv", kernel="6.12")
 

@@ -69,17 +69,16 @@ def test_domain_0(machine: Machine) -> None:
     """What domain 0 and a guest exchange, and two guests by the bridge, goes by shared memory."""
     dom0, (g1, g2) = machine.dom0, machine.guests
     with shaded(machine):
-        for active, passive in ((dom0, g1), (g1, dom0), (g1, g2)):
+        for active, passive, address in ((dom0, g1, g1.ip4), (g1, dom0, dom0.ip6), (g1, g2, g2.ip4)):
             used = [one for one in (active, passive) if one is not dom0]
             before = [(statistics(one, "mm0"), statistics(one, "eth0")) for one in used]
-            for address in (passive.ip4, passive.ip6):
-                exchange(active, passive, address)
+            exchange(active, passive, address)
             for guest, (mm_before, eth_before) in zip(used, before, strict=True):
                 mm = traffic.moved(mm_before, statistics(guest, "mm0"))
                 eth = traffic.moved(eth_before, statistics(guest, "eth0"))
                 print(active.name, passive.name, guest.name, {name: n for name, n in mm.items() if n})
                 for way in ("tx", "rx"):
-                    assert mm[f"{way}_bytes"] > 2 * 4 * MIB, mm
+                    assert mm[f"{way}_bytes"] > 4 * MIB, mm
                     assert not mm[f"{way}_errors"] + mm[f"{way}_dropped"], mm
                     # The vif counts all; what it counts beyond mm0 has gone by netfront.
                     assert 0 <= eth[f"{way}_bytes"] - mm[f"{way}_bytes"] < MIB / 4, (eth, mm)

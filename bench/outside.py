@@ -1,0 +1,161 @@
+"""What domain 0 and guests exchange: by netback, and by MMNet in domain 0, by turns in one boot."""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+
+from bench import programs
+from bench.micro import FIGURE, PORT, RR, STREAM
+from bench.pair import HOST, MMNET, each
+from rig import build, machine, pace
+from rig.errors import RigError
+from rig.guest import Guest
+
+NETBACK = "netback"
+WAYS = (NETBACK, MMNET)
+SINK = "7800"
+SIZES = (64, 256, 1472)  # bytes of a datagram; the last fills a frame of 1514
+STREAMS = ((STREAM, 65536), (STREAM, 2048), (RR, 1))
+WARM = 20  # ms
+WANTED = 0.95  # the least part of the bytes that must go the way it is about
+MIN_SENT = 100000  # bytes; beside fewer, what the kernel sends by itself counts
+UNIT = {STREAM: "Mbit/s", RR: "µs"}
+
+
+class Outside:
+    """Domain 0 and its guests, with a device of MMNet for each."""
+
+    def __init__(self, rig: machine.Machine, ms: int) -> None:
+        self.dom0, self.guests, self._ms = rig.dom0, rig.guests, ms
+        assert rig.products
+        build.load(self.dom0, rig.products)
+        made = programs.build(rig.config.debian)
+        domains = [self.dom0, *self.guests]
+        each(domains, lambda domain: programs.install(domain, made))
+        for domain in domains:
+            domain.run("modprobe mmnet")
+            domain.start(["xbench", "serve", PORT])
+            domain.start(["packets", "drain", SINK])
+
+    def go(self, way: str) -> None:
+        """Have packets go this way from now on."""
+        state = "up" if way == MMNET else "down"
+        devices = "cd /sys/class/net && for d in mm*; do"
+        self.dom0.run(f"{devices} ip link set $d {state}; done")
+        if way == MMNET:
+            end = time.monotonic() + pace.limit(120)
+            while self._down():
+                if time.monotonic() > end:
+                    raise RigError("domain 0 has no devices to all guests")
+                time.sleep(0.5)
+
+    def _down(self) -> int:
+        """Return how many guests have no device to domain 0 that carries packets."""
+        here = [one["state"] for one in json.loads(self.dom0.run("xway -j net").stdout)]
+        return len(self.guests) - here.count("up")
+
+    def stream(self, way: str, client: Guest, server: Guest, mode: str, size: int) -> float:
+        """Run xbench; return Mbit/s or µs by the guests' clock."""
+        before = self._by_device()
+        words = [mode, str(size), str(self._ms), str(WARM)]
+        line = json.loads(client.run(["xbench", "tcp", server.ip4, PORT, *words], timeout=300).stdout)
+        self._check(f"{way}, {mode} of {size}", way, self._by_device() - before, int(line["sent"]))
+        return float(line[FIGURE[mode]])
+
+    @staticmethod
+    def _check(what: str, way: str, by_device: int, sent: int) -> None:
+        """Fail if bytes did not go the way that was measured."""
+        share = by_device / max(sent, 1)
+        if share < WANTED if way == MMNET else share > 1 - WANTED and sent > MIN_SENT:
+            raise RigError(f"{what}: {share:.0%} of {sent} bytes went by MMNet")
+
+    def _by_device(self, count: int = 1) -> int:
+        """Return the bytes that so many guests have sent and received by their devices to domain 0."""
+        look = "cat /sys/class/net/mm0/statistics/[rt]x_bytes"
+        texts = each(self.guests[:count], lambda guest: guest.run(look).stdout)
+        return sum(int(number) for text in texts for number in text.split())
+
+    def send(self, way: str, size: int, count: int) -> float:
+        """Send datagrams to so many guests at once; return thousands a second that they received."""
+        hosts = [guest.ip4 for guest in self.guests[:count]]
+        before = self._by_device(count)
+        words = ["packets", "send", str(size), str(self._ms), SINK, *hosts]
+        line = json.loads(self.dom0.run(words, timeout=300).stdout)
+        if line["stalls"] or line["answered"] < WANTED * line["sent"] - 64 * count:
+            print(f"outside: datagrams were lost: {line}", file=sys.stderr)
+        self._check(
+            f"{way}, datagrams of {size}", way, self._by_device(count) - before, line["answered"] * size
+        )
+        return float(line["answered"]) * 1e6 / float(line["ns"])
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do it all; return the exit status."""
+    policy = "\n".join(f"group g{n} services=net Domain-0 g{n}" for n in range(1, arguments.guests + 1))
+    config = machine.Config(
+        host=HOST,
+        type=arguments.type,
+        guests=arguments.guests,
+        memory=256,
+        clock="instructions",
+        spare=False,
+        policy=policy,
+    )
+    rig = machine.up(config, "outside", die_with_us=True)
+    found: dict[str, dict[str, list[float]]] = {}
+    try:
+        outside = Outside(rig, arguments.ms)
+        counts = [n for n in (1, 2, 4, 8, 12) if n <= arguments.guests]
+        dom0, g1 = outside.dom0, outside.guests[0]
+        for number in range(arguments.rounds):
+            for way in WAYS:
+                outside.go(way)
+                for mode, size in STREAMS:
+                    for client, server in ((dom0, g1), (g1, dom0)):
+                        name = f"{mode} {size} B, {client.name} to {server.name}, {UNIT[mode]}"
+                        figure = outside.stream(way, client, server, mode, size)
+                        found.setdefault(name, {}).setdefault(way, []).append(figure)
+                for size in SIZES:
+                    for count in counts:
+                        name = f"datagrams of {size} B, {count} guests, thousands/s"
+                        found.setdefault(name, {}).setdefault(way, []).append(outside.send(way, size, count))
+                print(f"round {number + 1}/{arguments.rounds}: {way} done", file=sys.stderr, flush=True)
+        wrong = rig.check_logs()
+    finally:
+        rig.down()
+    if arguments.json:
+        print(json.dumps(found, indent=1))
+    else:
+        print(f"| | {' | '.join(WAYS)} | ratio |\n| --- | --- | --- | --- |")
+        for name, ways in found.items():
+            netback, mmnet = (statistics.median(ways[way]) for way in WAYS)
+            ratio = netback / mmnet if name.startswith("rr") else mmnet / netback
+            print(f"| {name} | {netback:.4g} | {mmnet:.4g} | {ratio:.2f} |")
+    if wrong:
+        print("\nNot as it should be:\n\n" + "\n".join(wrong), file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(
+        prog="outside",
+        description="Boot Xen with guests and measure what domain 0 and they exchange, by the instruction"
+        " clock: by netback, and by MMNet in domain 0. A ratio above 1 means that MMNet is better.",
+    )
+    parser.add_argument("--guests", type=int, default=4, metavar="N", help="1 to 12, default 4")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="default 3")
+    parser.add_argument("--ms", type=int, default=100, metavar="MS", help="of each test, default 100")
+    parser.add_argument("--type", choices=("pv", "pvh"), default="pv", help="type of the guests")
+    parser.add_argument("-j", "--json", action="store_true", help="show all figures as JSON")
+    arguments = parser.parse_args(words)
+    if not 1 <= arguments.guests <= 12:
+        parser.error(f"--guests {arguments.guests} is not 1 to 12")
+    try:
+        return run(arguments)
+    except RigError as error:
+        print(f"outside: {error}", file=sys.stderr)
+        return 1
