@@ -204,7 +204,7 @@ class Machine:
     def emulator_failed(self) -> bool:
         """Whether the emulator has spoilt a domain.
 
-        With two CPUs, each a thread, QEMU 7.2 now and then resumes a PVH guest with registers that are
+        With two CPUs, each a thread, QEMU now and then resumes a PVH guest with registers that are
         not the guest's: a triple fault, with or without xway. Linux itself panics and never ends so.
         Or one CPU runs a breakpoint that the other has replaced by an instruction of the kernel already.
         Or domain 0's kernel, Debian's with nothing of ours in it, crashes. Or a PV guest's kernel is
@@ -372,7 +372,7 @@ def xl_config(config: Config, number: int) -> str:
     start = start.format(name=guest_name(number), kernel=config.kernel, words=_command_line(config, number))
     # An HVM guest has disks up to xvdd twice: QEMU emulates them, too, and refuses one that is read-only.
     # The emulated clock is no invariant TSC, so Xen would trap every RDTSC; real hosts do not. And after
-    # such a trap QEMU 7.2 sometimes re-enters a PVH guest with the host's registers: a triple fault.
+    # such a trap QEMU sometimes re-enters a PVH guest with the host's registers: a triple fault.
     return f"""name = "{guest_name(number)}"
 type = "{config.type}"
 {start}memory = {config.memory}
@@ -433,7 +433,7 @@ def _arguments(
         args += ["-append", f"{words} {identity(1)} {config.arguments}"]
         return args
     nested = config.type != "pv" and accel == "tcg"
-    # On two CPUs QEMU 7.2 loses PVH guests under load: see Machine.emulator_failed.
+    # On two CPUs QEMU loses PVH guests under load: see Machine.emulator_failed.
     cpus = 1 if instructions or nested else 2
     if nested:
         # Where QEMU emulates SVM, a CPU that leaves a guest may lose an interrupt that another thread raises

@@ -246,6 +246,7 @@ class Archive:
 
 
 BOOKWORM = Archive("bookworm")
+BOOKWORM_BACKPORTS = Archive("bookworm", backports=True)
 TRIXIE = Archive("trixie")
 TRIXIE_BACKPORTS = Archive("trixie", backports=True)
 
