@@ -225,6 +225,47 @@ static inline void xway_proto_compat(struct proto *p)
 #else
 #define XWAY_NETIF_F_USO 0
 #endif
+
+#include <linux/dim.h>
+#include <linux/netdevice.h>
+
+/* How long NAPI waits for more before it says that there is no more: the NAPI's own setting since Linux 6.13 */
+static inline void xway_napi_defer(struct napi_struct *napi, u64 ns)
+{
+#ifdef XWAY_HAVE_NAPI_CONFIG
+	WRITE_ONCE(napi->gro_flush_timeout, ns);
+	WRITE_ONCE(napi->defer_hard_irqs, ns ? 1 : 0);
+#else
+	WRITE_ONCE(napi->dev->gro_flush_timeout, ns);
+	WRITE_ONCE(napi->dev->napi_defer_hard_irqs, ns ? 1 : 0);
+#endif
+}
+
+/* A kernel that no driver of its own asks for DIM has none. */
+#define XWAY_HAVE_DIM IS_REACHABLE(CONFIG_DIMLIB)
+
+/* Since Linux 6.13 the sample comes by its address. */
+static inline void xway_net_dim(struct dim *dim, const struct dim_sample *sample)
+{
+#if XWAY_HAVE_DIM
+	void (*by_value)(struct dim *, struct dim_sample) = (void *)net_dim;
+	void (*by_address)(struct dim *, const struct dim_sample *) = (void *)net_dim;
+
+	if (__builtin_types_compatible_p(typeof(net_dim), typeof(*by_value)))
+		by_value(dim, *sample);
+	else
+		by_address(dim, sample);
+#endif
+}
+
+static inline u32 xway_dim_usecs(const struct dim *dim)
+{
+#if XWAY_HAVE_DIM
+	return net_dim_get_rx_moderation(dim->mode, dim->profile_ix).usec;
+#else
+	return 0;
+#endif
+}
 #endif /* _XWAY_NET_COMPAT */
 
 #endif /* _XWAY_COMPAT_H */

@@ -51,7 +51,35 @@ static void get_ethtool_stats(struct net_device *dev, struct ethtool_stats *stat
 		data[i] = READ_ONCE(port->count[i]);
 }
 
+static int get_coalesce(struct net_device *dev, struct ethtool_coalesce *c,
+			struct kernel_ethtool_coalesce *kernel, struct netlink_ext_ack *extack)
+{
+	const struct mm_port *port = netdev_priv(dev);
+
+	c->rx_coalesce_usecs = READ_ONCE(port->rx_usecs);
+	c->use_adaptive_rx_coalesce = port->adaptive;
+	return 0;
+}
+
+static int set_coalesce(struct net_device *dev, struct ethtool_coalesce *c,
+			struct kernel_ethtool_coalesce *kernel, struct netlink_ext_ack *extack)
+{
+	if (c->rx_coalesce_usecs > MM_USECS_MAX) {
+		NL_SET_ERR_MSG_MOD(extack, "rx-usecs can be 0 to 1000");
+		return -EINVAL;
+	}
+	if (c->use_adaptive_rx_coalesce && !XWAY_HAVE_DIM) {
+		NL_SET_ERR_MSG_MOD(extack, "adaptive-rx needs a kernel with CONFIG_DIMLIB");
+		return -EOPNOTSUPP;
+	}
+	mm_coalesce_set(netdev_priv(dev), c->rx_coalesce_usecs, c->use_adaptive_rx_coalesce);
+	return 0;
+}
+
 const struct ethtool_ops mm_ethtool_ops = {
+	.supported_coalesce_params = ETHTOOL_COALESCE_RX_USECS | ETHTOOL_COALESCE_USE_ADAPTIVE_RX,
+	.get_coalesce = get_coalesce,
+	.set_coalesce = set_coalesce,
 	.get_drvinfo = get_drvinfo,
 	.get_link = ethtool_op_get_link,
 	.get_ts_info = ethtool_op_get_ts_info,

@@ -22,6 +22,7 @@
 #ifndef _XWAY_MMNET_H
 #define _XWAY_MMNET_H
 
+#include <linux/dim.h>
 #include <linux/ethtool.h>
 #include <linux/netdevice.h>
 #include <linux/spinlock.h>
@@ -46,6 +47,7 @@ struct mm_words {
 	u32 cons __aligned(64);
 	u32 want_data;
 	u32 vifs;	/* bits: of these vifs the reader takes packets, see shade.c */
+	u32 lazy;	/* the reader waits for more: see coalesce.c */
 };
 
 static_assert(sizeof(struct mm_words) <= XWAY_WORDS_SIZE);
@@ -135,10 +137,14 @@ enum mm_count {
  * @opened: the module has brought up the device; once, and under the RTNL
  * @ours: it did so last, so the device takes nothing but what is for vifs
  * @returned: packets that go by their vif after all, and @resend, which sends them
+ * @dim: adapts @rx_usecs, if @adaptive
  * @napi: reads the peer's ring
  * @broken: the peer has broken the rules of the channel
  * @count: see enum mm_count
  * @news: a poll has found something since the last event
+ * @adaptive: see coalesce.c; under the RTNL
+ * @rx_usecs: microseconds that this end waits for more packets; under the RTNL, or while
+ *	@adaptive written by @dim's work
  * @rx_lock: see the top of this file
  * @peer_vifs: what the peer's words said last; written under @rx_lock
  * @rx: the channel while the peer's ring may be read, or NULL; written under @rx_lock
@@ -165,9 +171,12 @@ struct mm_port {
 	struct sk_buff_head returned;
 	struct work_struct resend;
 	u64 count[MM_COUNTS];
+	struct dim dim;
 
 	struct napi_struct napi ____cacheline_aligned_in_smp;
 	bool news;
+	bool adaptive;
+	u32 rx_usecs;
 	spinlock_t rx_lock;	/* see the top of this file */
 	u32 peer_vifs;
 	struct mm_chan *rx;
@@ -235,6 +244,13 @@ bool mm_tx_wake(struct mm_port *port);
 /* rx.c */
 int mm_rx_poll(struct napi_struct *napi, int budget);
 void mm_rx_rest(struct mm_port *port);
+
+/* coalesce.c: how long an end waits for more packets */
+#define MM_USECS_MAX 1000
+void mm_coalesce_init(struct mm_port *port);
+void mm_coalesce_exit(struct mm_port *port);
+void mm_coalesce_sample(struct mm_port *port);
+void mm_coalesce_set(struct mm_port *port, u32 usecs, bool adaptive);
 
 /* ethtool.c */
 extern const struct ethtool_ops mm_ethtool_ops;

@@ -96,6 +96,16 @@ static void take_one(struct mm_port *port, u32 idx, const struct mm_record *rec,
 	}
 }
 
+/* Tell the peer whether this end will wait for more, if it takes so many now. */
+static void set_lazy(struct mm_port *port, int taken, int budget)
+{
+	struct mm_words *own = port->rx->chan.own;
+	u32 lazy = taken && taken < budget && READ_ONCE(port->rx_usecs);
+
+	if (own->lazy != lazy)
+		WRITE_ONCE(own->lazy, lazy);
+}
+
 static void release(struct mm_port *port, u32 cons)
 {
 	struct mm_words *own = port->rx->chan.own;
@@ -167,6 +177,9 @@ int mm_rx_poll(struct napi_struct *napi, int budget)
 	if (port->rx && !READ_ONCE(port->broken)) {
 		WRITE_ONCE(port->peer_vifs, READ_ONCE(peer_of(port)->vifs));
 		taken = take(port, budget, &list);
+		set_lazy(port, taken, budget);
+		if (taken < budget)
+			mm_coalesce_sample(port);
 		if (mm_tx_wake(port) || taken)
 			WRITE_ONCE(port->news, true);
 	}

@@ -37,6 +37,12 @@ static bool copy(struct mm_chan *ch, u32 idx, const struct sk_buff *skb)
 	return true;
 }
 
+static void post(struct mm_port *port, struct mm_chan *ch)
+{
+	mm_add(port, MM_TX_EVENTS, 1);
+	xway_chan_post(&ch->chan);
+}
+
 static void publish(struct mm_port *port, struct mm_chan *ch)
 {
 	struct mm_words *own = ch->chan.own;
@@ -44,10 +50,8 @@ static void publish(struct mm_port *port, struct mm_chan *ch)
 	if (own->prod == port->prod)
 		return;
 	mm_add(port, MM_TX_PUBLISHED, 1);
-	if (!xway_ring_publish(&own->prod, port->prod, own->prod, &peer_of(ch)->want_data))
-		return;
-	mm_add(port, MM_TX_EVENTS, 1);
-	xway_chan_post(&ch->chan);
+	if (xway_ring_publish(&own->prod, port->prod, own->prod, &peer_of(ch)->want_data))
+		post(port, ch);
 }
 
 /* There may be no room for the largest record: stop until there is. */
@@ -62,8 +66,12 @@ static void stop_if_full(struct mm_port *port, struct mm_chan *ch)
 	mm_add(port, MM_TX_STOPPED, 1);
 	publish(port, ch);
 	xway_ring_arm(&own->want_room, port->prod + MM_RECORD_MAX - ch->size);
-	if (room(port, ch, &bytes) && bytes >= MM_RECORD_MAX)
+	if (!room(port, ch, &bytes))
+		return;
+	if (bytes >= MM_RECORD_MAX)
 		netif_start_queue(port->dev);
+	else if (READ_ONCE(peer_of(ch)->lazy))
+		post(port, ch);	/* it waits for more, and no more will come */
 }
 
 /**

@@ -197,6 +197,49 @@ def test_forged(machine: Machine, ends: Ends) -> None:
             ends.passive.run("kill $(cat /tmp/heard.pid)")
 
 
+# Nobody answers that no program has the port.
+QUIET = """table ip quiet {
+    chain in { type filter hook input priority 0; udp dport 9 drop; }
+}"""
+BURST = """import socket, sys, time
+end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _ in range(int(sys.argv[2])):
+    end.sendto(bytes(100), (sys.argv[1], 9))
+    time.sleep(0.0001)
+"""
+
+
+def test_coalesced(machine: Machine, ends: Ends) -> None:
+    """More packets share an event if the reader waits for them, and none is lost; DIM may choose how long."""
+
+    def events() -> float:
+        before = own(ends.active)
+        ends.active.run(["python3", "/tmp/burst.py", ends.passive.ip4, "3000"])
+        moved = traffic.moved(before, own(ends.active))
+        assert moved["tx_packets"] >= 3000, moved
+        return moved["tx_events"] / moved["tx_packets"]
+
+    guests = (ends.active, ends.passive)
+    with shaded(machine, ends):
+        ends.active.write("/tmp/burst.py", BURST)
+        ends.passive.run("nft -f -", stdin=QUIET.encode())
+        try:
+            found = {}
+            for words in ("adaptive-rx off rx-usecs 0", "rx-usecs 1000", "adaptive-rx on"):
+                for guest in guests:
+                    guest.run(f"ethtool -C mm0 {words}")
+                found[words] = events()
+                exchange(ends.active, ends.passive, ends.passive.ip4, 1)
+            print(found)
+            assert found["rx-usecs 1000"] < found["adaptive-rx off rx-usecs 0"] / 2, found
+            assert "Adaptive RX: on" in ends.passive.run("ethtool -c mm0").stdout
+            done = ends.active.run("ethtool -C mm0 rx-usecs 1001", check=False)
+            assert done.status and "rx-usecs can be 0 to 1000" in done.stderr, done
+            assert not own(ends.passive)["violations"] + own(ends.active)["violations"]
+        finally:
+            ends.passive.run("nft delete table ip quiet")
+
+
 def test_shade_comes_and_goes(machine: Machine, ends: Ends) -> None:
     """A stream by the vif's address outlives the module's end, its return, save, and a change of policy."""
     with shaded(machine, ends):

@@ -43,6 +43,39 @@ static bool frames_full(void)
 	return cross(P, 1000);
 }
 
+/* A reader that waits for more gets an event when no more will come: the ring is full. */
+static bool frames_lazy(void)
+{
+	struct mm_words *words = port[A]->ch->chan.own;
+	u64 events;
+	int i;
+
+	rtnl_lock();
+	mm_coalesce_set(port[A], 100 * USEC_PER_SEC, false);
+	rtnl_unlock();
+	EXPECT(!words->lazy && send(P, 1000));
+	/* One poll, for the event: poll() has the device look once more, and it finds nothing. */
+	look(A);
+	napi_synchronize(&port[A]->napi);
+	EXPECT(arrived[A] == 1 && !wrong[A] && words->lazy);
+	events = count(P, MM_TX_EVENTS);
+	EXPECT(send(P, 1000) && count(P, MM_TX_EVENTS) == events);
+	for (i = 0; i < 1000 && !netif_queue_stopped(port[P]->dev); i++)
+		EXPECT(send(P, 60000));
+	EXPECT(i < 1000 && count(P, MM_TX_EVENTS) == events + 1);
+	for (i = 0; i < 4 && netif_queue_stopped(port[P]->dev); i++) {
+		poll(A);
+		poll(P);
+	}
+	EXPECT(!netif_queue_stopped(port[P]->dev) && !wrong[A] && !count(P, MM_TX_DROPPED));
+	/* When it has found nothing, it asks. The kernel may send by P's device, too. */
+	for (i = 0; i < 10 && words->lazy; i++)
+		poll(A);
+	EXPECT(!words->lazy);
+	EXPECT(send(P, 1000) && count(P, MM_TX_EVENTS) > events + 1);
+	return true;
+}
+
 /* What is in the ring when an end is taken down arrives at the other. */
 static bool frames_rest(void)
 {
@@ -66,6 +99,7 @@ static bool frames_rest(void)
 const struct xway_test frames_tests[] = {
 	{ "frames_lengths", frames_lengths, UP },
 	{ "frames_full", frames_full, UP },
+	{ "frames_lazy", frames_lazy, UP },
 	{ "frames_rest", frames_rest, UP },
 	{}
 };

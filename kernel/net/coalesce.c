@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How long an end waits for more packets. The peer sends an event only if it was asked to.
+ * An end that has found packets may look again after a while and ask only if there are none
+ * then: more packets share an event, a poll and what GRO makes of them, and those in between
+ * wait. NAPI does that by itself, by @napi_defer_hard_irqs (Documentation/networking/napi.rst,
+ * "IRQ mitigation"). The time is the operator's, or DIM adapts it to the load (net_dim.rst).
+ * This is the aggregation of Bourguiba et al., "Packet aggregation based network I/O
+ * virtualization": the ring is the container, released by this deadline, by a reader that has
+ * nothing to do, or when it is full.
+ */
+#include "mmnet.h"
+
+/* The first level of DIM's: no different from none, but for the timer */
+#define MM_USECS_NONE 1
+
+static void set(struct mm_port *port, u32 usecs)
+{
+	WRITE_ONCE(port->rx_usecs, usecs);
+	xway_napi_defer(&port->napi, usecs * (u64)NSEC_PER_USEC);
+}
+
+/* Work of @dim: it has chosen another level. */
+static void adapt(struct work_struct *work)
+{
+	struct dim *dim = container_of(work, struct dim, work);
+	struct mm_port *port = container_of(dim, struct mm_port, dim);
+	u32 usecs = xway_dim_usecs(dim);
+
+	/* A poll may have queued this while the operator set the time himself. */
+	if (READ_ONCE(port->adaptive))
+		set(port, usecs > MM_USECS_NONE ? usecs : 0);
+	dim->state = DIM_START_MEASURE;
+}
+
+/* Context: before the device is registered. */
+void mm_coalesce_init(struct mm_port *port)
+{
+	INIT_WORK(&port->dim.work, adapt);
+}
+
+/* Context: process, when nothing polls any more. */
+void mm_coalesce_exit(struct mm_port *port)
+{
+	cancel_work_sync(&port->dim.work);
+}
+
+/**
+ * mm_coalesce_sample() - a poll has taken all that there was
+ * @port: the port
+ *
+ * Context: the poll, @rx_lock held.
+ */
+void mm_coalesce_sample(struct mm_port *port)
+{
+	struct dim_sample sample = {};
+
+	lockdep_assert_held(&port->rx_lock);
+	if (!READ_ONCE(port->adaptive))
+		return;
+	dim_update_sample(port->count[MM_RX_POLLS], port->count[MM_RX_PACKETS],
+			  port->count[MM_RX_BYTES], &sample);
+	xway_net_dim(&port->dim, &sample);
+}
+
+/**
+ * mm_coalesce_set() - wait for packets from now on
+ * @port: the port
+ * @usecs: microseconds
+ * @adaptive: DIM is to adapt them
+ *
+ * Context: process, RTNL held.
+ */
+void mm_coalesce_set(struct mm_port *port, u32 usecs, bool adaptive)
+{
+	ASSERT_RTNL();
+	WRITE_ONCE(port->adaptive, adaptive);
+	if (adaptive)
+		return;
+	/* What a poll queues after this finds @adaptive false. */
+	cancel_work_sync(&port->dim.work);
+	set(port, usecs);
+}
