@@ -178,6 +178,13 @@ static void test_net_host(void)
 	mem_run(&m, &x, 300);
 	expect("0/xway/net/1", "1.0 * 0 " MAC_1);
 	expect("1/xway/net/0", "0 " MAC_1 " 0 *");
+	/* Two with one address could not be told apart. */
+	vif(1, 4, MAC_1, "br1");
+	mem_run(&m, &x, 300);
+	expect("0/xway/net/1", "");
+	mem_rm(&m, "/local/domain/0/backend/vif/1/4");
+	mem_run(&m, &x, 300);
+	expect("0/xway/net/1", "1.0 * 0 " MAC_1);
 	/* Both ends hear each other's offers. */
 	mem_guest(&m, 0, "xway/1", "1 0123456789abcdef 8 5");
 	mem_guest(&m, 1, "xway/0", "1 fedcba9876543210 9 0");

@@ -237,7 +237,7 @@ static bool conflict(struct xwayd *x, struct domain *a, struct domain *b)
 	if (claim_may_talk(x, a, b))
 		return true;
 	for (struct domain *c = x->domains; c; c = c->next)
-		if (claim_may_talk(x, a, c) && claim_may_talk(x, b, c))
+		if (c->n_addrs && claim_may_talk(x, a, c) && claim_may_talk(x, b, c))
 			return true;
 	return false;
 }

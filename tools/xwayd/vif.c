@@ -102,15 +102,27 @@ void vif_read(struct xwayd *x, struct domain *d, const char *name)
 	free(script);
 }
 
+/* What has the address of another interface of its domain could not be told from it. */
+static bool is_unique(const struct domain *d, unsigned int number)
+{
+	for (unsigned int i = 0; i < d->n_vifs; i++)
+		if (i != number && !strcmp(d->vifs[i].mac, d->vifs[number].mac))
+			return false;
+	return true;
+}
+
 /* Domain 0 has the other end of each interface, and behind it all that is on the bridge. */
 static void pairs_with_host(const struct domain *d, const struct domain *q, FILE *file)
 {
 	const struct domain *guest = d->id ? d : q;
+	unsigned int n = 0;
 
 	for (unsigned int i = 0; i < guest->n_vifs; i++) {
 		const struct vif *vif = &guest->vifs[i];
 
-		fputs(i ? " " : "", file);
+		if (!is_unique(guest, i))
+			continue;
+		fputs(n++ ? " " : "", file);
 		if (d->id)
 			fprintf(file, "%u %s %u *", vif->id, vif->mac, vif->id);
 		else
@@ -126,7 +138,8 @@ static void pairs_of_guests(const struct domain *d, const struct domain *q, FILE
 		for (unsigned int j = 0; j < q->n_vifs; j++) {
 			const struct vif *own = &d->vifs[i], *peer = &q->vifs[j];
 
-			if (strcmp(own->bridge, peer->bridge) || !strcmp(own->mac, peer->mac))
+			if (strcmp(own->bridge, peer->bridge) || !strcmp(own->mac, peer->mac) ||
+			    !is_unique(d, i) || !is_unique(q, j))
 				continue;
 			fprintf(file, "%s%u %s %u %s", n++ ? " " : "", own->id, own->mac, peer->id,
 				peer->mac);
