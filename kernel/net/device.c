@@ -99,6 +99,7 @@ struct mm_port *mm_device_create(const char *id)
 	INIT_LIST_HEAD(&port->pairs);
 	skb_queue_head_init(&port->returned);
 	INIT_WORK(&port->resend, mm_shade_resend);
+	INIT_DELAYED_WORK(&port->stall, mm_tx_stall);
 	mm_coalesce_init(port);
 	port->pool = page_pool_create(&pool);
 	if (IS_ERR(port->pool)) {
@@ -155,6 +156,7 @@ void mm_device_destroy(struct mm_port *port)
 	synchronize_rcu();
 	cancel_delayed_work_sync(&port->tend);
 	cancel_work_sync(&port->resend);
+	cancel_delayed_work_sync(&port->stall);
 	mm_coalesce_exit(port);
 	skb_queue_purge(&port->returned);
 	page_pool_destroy(port->pool);

@@ -14,6 +14,7 @@ const char mm_count_names[MM_COUNTS][ETH_GSTRING_LEN] = {
 	[MM_TX_PUBLISHED] = "tx_published",
 	[MM_TX_EVENTS] = "tx_events",
 	[MM_TX_STOPPED] = "tx_stopped",
+	[MM_TX_STALLED] = "tx_stalled",
 	[MM_RX_PACKETS] = "rx_packets",
 	[MM_RX_BYTES] = "rx_bytes",
 	[MM_RX_POLLS] = "rx_polls",

@@ -106,6 +106,7 @@ enum mm_count {
 	MM_TX_PUBLISHED,
 	MM_TX_EVENTS,
 	MM_TX_STOPPED,
+	MM_TX_STALLED,
 	MM_RX_PACKETS,
 	MM_RX_BYTES,
 	MM_RX_POLLS,
@@ -151,6 +152,10 @@ enum mm_count {
  * @pool: recycles pages of received frames
  * @tx: the channel while the own ring may be written, or NULL; written under the tx lock
  * @prod: bytes written into the own ring, published or not; under the tx lock
+ * @stalled: the peer has not read for long, so packets go another way; written under the
+ *	tx lock
+ * @stopped_at: when the queue was stopped last, in jiffies; under the tx lock
+ * @stall: sets @stalled
  */
 struct mm_port {
 	struct net_device *dev;
@@ -184,6 +189,9 @@ struct mm_port {
 
 	struct mm_chan *tx ____cacheline_aligned_in_smp;
 	u32 prod;
+	bool stalled;
+	unsigned long stopped_at;
+	struct delayed_work stall;
 };
 
 static inline void mm_add(struct mm_port *port, enum mm_count what, u64 n)
@@ -240,6 +248,7 @@ netdev_tx_t mm_tx(struct sk_buff *skb, struct net_device *dev);
 netdev_features_t mm_tx_features(struct sk_buff *skb, struct net_device *dev,
 				 netdev_features_t features);
 bool mm_tx_wake(struct mm_port *port);
+void mm_tx_stall(struct work_struct *work);
 
 /* rx.c */
 int mm_rx_poll(struct napi_struct *napi, int budget);

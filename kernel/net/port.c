@@ -52,6 +52,7 @@ static void let_go(struct mm_port *port)
 	port->tx = NULL;
 	WRITE_ONCE(port->peer_vifs, 0);
 	port->broken = false;
+	WRITE_ONCE(port->stalled, false);
 	RCU_INIT_POINTER(ch->chan.peer, NULL);
 	netif_tx_unlock(port->dev);
 	spin_unlock_bh(&port->rx_lock);

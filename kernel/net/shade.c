@@ -137,7 +137,7 @@ static bool is_for(const struct mm_pair *p, const struct ethhdr *eth)
 static bool is_ready(const struct mm_pair *p)
 {
 	/* The device's queue drops what comes before the kernel has seen the carrier. */
-	return (READ_ONCE(p->port->peer_vifs) & BIT(p->peer_vif)) &&
+	return (READ_ONCE(p->port->peer_vifs) & BIT(p->peer_vif)) && !READ_ONCE(p->port->stalled) &&
 	       netif_carrier_ok(p->port->dev) && !qdisc_tx_is_noop(p->port->dev);
 }
 
@@ -171,6 +171,12 @@ static netdev_tx_t shade_xmit(struct sk_buff *skb, struct net_device *dev)
 	/* netpoll sends with interrupts off; the doorbell cannot be used then. */
 	if (!irqs_disabled() && !skb_shared(skb) && skb_headlen(skb) >= ETH_HLEN)
 		p = pair_for(s, skb);
+	/*
+	 * What netback has passed on is still memory of the guest that sent it. It must not wait
+	 * for another one.
+	 */
+	if (p && s->vif.domid && skb_orphan_frags(skb, GFP_ATOMIC))
+		p = NULL;
 	if (!p)
 		return s->orig->ndo_start_xmit(skb, dev);
 	/* The peer's device has a queue of its own, so its senders are slowed down as by any. */
@@ -202,6 +208,12 @@ static void shade_stats(struct net_device *dev, struct rtnl_link_stats64 *stats)
 		dev_fetch_sw_netstats(stats, s->stats);
 	}
 	rcu_read_unlock();
+}
+
+/* Does the vif take packets that come by a peer's device? */
+static bool takes(const struct mm_shade *s)
+{
+	return netif_running(s->dev) && netif_carrier_ok(s->dev) && !READ_ONCE(s->xdp);
 }
 
 /* A program of the generic mode sees what comes by us, too. */
@@ -244,7 +256,7 @@ static rx_handler_result_t shade_rx(struct sk_buff **pskb)
 		if (!is(eth->h_dest, p->own) || !is(eth->h_source, p->peer))
 			continue;
 		/* The peer knows it, or will soon, or lies. */
-		if (!netif_running(p->shade->dev) || READ_ONCE(p->shade->xdp))
+		if (!takes(p->shade))
 			break;
 		skb = skb_share_check(*pskb, GFP_ATOMIC);
 		*pskb = skb;
@@ -527,7 +539,7 @@ static u32 vifs_of(const struct mm_port *port)
 	u32 vifs = 0;
 
 	list_for_each_entry(p, &port->pairs, far)
-		if (netif_running(p->shade->dev) && !p->shade->xdp)
+		if (takes(p->shade))
 			vifs |= BIT(p->shade->vif.number);
 	return vifs;
 }
@@ -647,6 +659,7 @@ static int notified(struct notifier_block *nb, unsigned long event, void *ptr)
 	case NETDEV_REGISTER:
 	case NETDEV_UP:
 	case NETDEV_DOWN:
+	case NETDEV_CHANGE:
 		mm_shade_soon();
 	}
 	return NOTIFY_DONE;

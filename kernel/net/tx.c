@@ -2,6 +2,8 @@
 /* Sending: frames are copied into the own ring. All of this holds the device's tx lock. */
 #include "mmnet.h"
 
+#define MM_STALL (10 * HZ)	/* netback's limit, too, for a guest that does not read */
+
 /* The peer's words. They stay while the caller holds the lock: let_go() takes it. */
 static const struct mm_words *peer_of(const struct mm_chan *ch)
 {
@@ -64,6 +66,8 @@ static void stop_if_full(struct mm_port *port, struct mm_chan *ch)
 		return;
 	netif_stop_queue(port->dev);
 	mm_add(port, MM_TX_STOPPED, 1);
+	port->stopped_at = jiffies;
+	queue_delayed_work(mm_wq, &port->stall, MM_STALL);
 	publish(port, ch);
 	xway_ring_arm(&own->want_room, port->prod + MM_RECORD_MAX - ch->size);
 	if (!room(port, ch, &bytes))
@@ -88,20 +92,47 @@ bool mm_tx_wake(struct mm_port *port)
 	u32 bytes;
 
 	lockdep_assert_held(&port->rx_lock);
-	if (!netif_tx_queue_stopped(txq))
+	if (!netif_tx_queue_stopped(txq) && !READ_ONCE(port->stalled))
 		return false;
 	/* Without the lock, mm_tx() might move @prod between a look at it and one at @cons. */
 	__netif_tx_lock(txq, smp_processor_id());
-	if (netif_tx_queue_stopped(txq)) {
+	if (netif_tx_queue_stopped(txq) || port->stalled) {
 		if (!room(port, port->rx, &bytes)) {
 			mm_port_broken(port);
 		} else if (bytes >= MM_RECORD_MAX) {
+			WRITE_ONCE(port->stalled, false);
 			netif_tx_wake_queue(txq);
 			woken = true;
 		}
 	}
 	__netif_tx_unlock(txq);
 	return woken;
+}
+
+/**
+ * mm_tx_stall() - work: do not keep packets for a peer that has not read for long
+ * @work: @stall of a port
+ *
+ * They may hold memory of a socket, or of another domain, which waits for it. What is
+ * queued goes by its vif, or is dropped, and so does what comes until the peer reads.
+ */
+void mm_tx_stall(struct work_struct *work)
+{
+	struct mm_port *port = container_of(to_delayed_work(work), struct mm_port, stall);
+	struct netdev_queue *txq = netdev_get_tx_queue(port->dev, 0);
+
+	__netif_tx_lock_bh(txq);
+	if (port->tx && netif_tx_queue_stopped(txq)) {
+		if (time_before(jiffies, port->stopped_at + MM_STALL)) {
+			queue_delayed_work(mm_wq, &port->stall,
+					   port->stopped_at + MM_STALL - jiffies);
+		} else {
+			WRITE_ONCE(port->stalled, true);
+			mm_add(port, MM_TX_STALLED, 1);
+			netif_tx_wake_queue(txq);
+		}
+	}
+	__netif_tx_unlock_bh(txq);
 }
 
 /* Write a record, not published yet. Return: false if the packet cannot be sent. */
@@ -134,7 +165,7 @@ static bool put(struct mm_port *port, struct mm_chan *ch, const struct sk_buff *
 netdev_tx_t mm_tx(struct sk_buff *skb, struct net_device *dev)
 {
 	struct mm_port *port = netdev_priv(dev);
-	struct mm_chan *ch = port->tx;
+	struct mm_chan *ch = likely(!port->stalled) ? port->tx : NULL;
 
 	if (likely(ch && put(port, ch, skb))) {
 		mm_add(port, MM_TX_PACKETS, 1);

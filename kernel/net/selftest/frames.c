@@ -43,6 +43,31 @@ static bool frames_full(void)
 	return cross(P, 1000);
 }
 
+/* A peer that does not read for long holds nothing that is queued for it. */
+static bool frames_stalled(void)
+{
+	int i;
+
+	for (i = 0; i < 1000 && !netif_queue_stopped(port[P]->dev); i++)
+		EXPECT(send(P, 60000));
+	EXPECT(i < 1000 && send(P, 1000) && !count(P, MM_TX_DROPPED));
+	netif_tx_lock_bh(port[P]->dev);
+	port[P]->stopped_at = jiffies - 60 * HZ;
+	netif_tx_unlock_bh(port[P]->dev);
+	mod_delayed_work(mm_wq, &port[P]->stall, 0);
+	flush_delayed_work(&port[P]->stall);
+	EXPECT(port[P]->stalled && !netif_queue_stopped(port[P]->dev));
+	/* They are no vif's, so they are dropped: what waited, some time, and what comes. */
+	EXPECT(send(P, 1000));
+	for (i = 0; i < 1000 && count(P, MM_TX_DROPPED) < 2; i++)
+		usleep_range(1000, 2000);
+	EXPECT(count(P, MM_TX_DROPPED) >= 2 && count(P, MM_TX_STALLED) == 1);
+	poll(A);
+	poll(P);
+	EXPECT(!port[P]->stalled && live());
+	return cross(P, 1000);
+}
+
 /* A reader that waits for more gets an event when no more will come: the ring is full. */
 static bool frames_lazy(void)
 {
@@ -100,6 +125,7 @@ const struct xway_test frames_tests[] = {
 	{ "frames_lengths", frames_lengths, UP },
 	{ "frames_full", frames_full, UP },
 	{ "frames_lazy", frames_lazy, UP },
+	{ "frames_stalled", frames_stalled, UP },
 	{ "frames_rest", frames_rest, UP },
 	{}
 };
