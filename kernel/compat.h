@@ -229,7 +229,7 @@ static inline void xway_proto_compat(struct proto *p)
 #include <linux/dim.h>
 #include <linux/netdevice.h>
 
-/* How long NAPI waits for more before it says that there is no more: the NAPI's own setting since Linux 6.13 */
+/* How long NAPI waits for more; the NAPI has the setting since Linux 6.13, before the device. */
 static inline void xway_napi_defer(struct napi_struct *napi, u64 ns)
 {
 #ifdef XWAY_HAVE_NAPI_CONFIG
