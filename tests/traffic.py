@@ -116,6 +116,12 @@ def rings():
     return sum(conn["tx"] == conn["rx"] == "ring" for conn in conns)
 """
 
+
+def saved(name: str) -> str:
+    """Return domain 0's command that saves a guest and restores it at once."""
+    return f"xl save {name} /tmp/image && xl restore /tmp/image && rm /tmp/image"
+
+
 # Has xwayd run in domain 0 again, as the rig started it.
 START_XWAYD = "setsid xwayd >>/var/log/xwayd.log 2>&1 </dev/null &"
 

@@ -51,7 +51,7 @@ def test_streams_and_requests(machine: Machine, ends: Ends) -> None:
 
 
 def test_save_and_restore(machine: Machine, ends: Ends) -> None:
-    goes_on(machine.dom0, ends, "xl save g1 /tmp/image && xl restore /tmp/image && rm /tmp/image")
+    goes_on(machine.dom0, ends, traffic.saved("g1"))
 
 
 # Not of PV guests: see test_life.py.

@@ -156,7 +156,7 @@ def test_peer_destroyed(machine: Machine, ends: Ends) -> None:
 
 
 def test_save_and_restore(machine: Machine, ends: Ends) -> None:
-    goes_on(machine.dom0, ends, "xl save g1 /tmp/image && xl restore /tmp/image && rm /tmp/image")
+    goes_on(machine.dom0, ends, traffic.saved("g1"))
 
 
 def test_policy_off_and_on(machine: Machine, ends: Ends) -> None:

@@ -90,7 +90,7 @@ def test_saved(machine: Machine, ends: Ends, client: tuple[int, Any]) -> None:
     count, program = client
     guests = (ends.active, ends.passive)
     before = [traffic.counters(guest) for guest in guests]
-    machine.dom0.run("xl save g1 /tmp/image && xl restore /tmp/image && rm /tmp/image", timeout=400)
+    machine.dom0.run(traffic.saved("g1"), timeout=400)
     assert fared(ends, program) == {"went on": count}
     # Whichever end hears of it first tells the other.
     now = [traffic.moved(was, traffic.counters(guest)) for was, guest in zip(before, guests, strict=True)]

@@ -1,6 +1,6 @@
 """MMNet between guests, by routes and in the shade of their vifs; the devices' counters are the proof."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -9,23 +9,24 @@ from rig.guest import Guest
 from rig.machine import Machine
 from tests import traffic
 from tests.mmnet import (
-    FORGE,
-    HEARD,
-    LISTENING,
     MIB,
     NET_ALONE,
     PACKETS,
     PORT,
     allow,
     allowed,
+    endless,
     exchange,
+    forge,
+    hearing,
+    loaded,
     net,
     own,
+    serving,
     statistics,
 )
 from tests.traffic import Ends, linked, until
 
-ENOUGH = "/tmp/enough"  # once it is there, a stream ends
 ADDRESSES = {"ipv4": ("10.9.0.1", "10.9.0.2"), "ipv6": ("fd09::1", "fd09::2")}
 
 pytestmark = [
@@ -51,10 +52,8 @@ def joined_now(ends: Ends, mtu: int) -> Iterator[None]:
     guests = (ends.active, ends.passive)
     for guest in guests:
         until(lambda guest=guest: linked(guest), f"link of {guest.name}")
-        guest.put(traffic.TOP / "tests/sock/packets.py", PACKETS, mode=0o755)
-    try:
+    with loaded(*guests):
         for number, guest in enumerate(guests):
-            guest.run("modprobe mmnet")
             until(lambda guest=guest: opened(guest), f"device of {guest.name}")
             guest.run(
                 f"ip link set mm0 down && ip link set mm0 mtu {mtu} up"
@@ -64,9 +63,6 @@ def joined_now(ends: Ends, mtu: int) -> Iterator[None]:
         for guest in guests:
             until(lambda guest=guest: "LOWER_UP" in guest.run("ip link show mm0").stdout, "a carrier", 60)
         yield
-    finally:
-        for guest in guests:
-            guest.run("modprobe -r mmnet")
 
 
 @pytest.mark.parametrize("mtu", [65535, 1500])
@@ -92,23 +88,18 @@ def test_packets(machine: Machine, ends: Ends, mtu: int) -> None:
 @pytest.mark.deep
 def test_saved(machine: Machine, ends: Ends) -> None:
     """A stream by MMNet outlives save and restore of a guest, and goes on by the same devices."""
-    with joined(machine, ends):
-        address = ADDRESSES["ipv4"][1]
-        server = ends.passive.start(f"exec {PACKETS} serve {address} {PORT}")
-        try:
-            ends.passive.run(LISTENING)
-            before = statistics(ends.active, "mm0")
-            opened_before = [own(guest)["opened"] for guest in (ends.active, ends.passive)]
-            client = ends.active.start(f"exec {PACKETS} check {address} {PORT} 24")
-            until(lambda: statistics(ends.active, "mm0")["tx_bytes"] > before["tx_bytes"] + 4 * MIB, "bytes")
-            machine.dom0.run("xl save g1 /tmp/image && xl restore /tmp/image && rm /tmp/image", timeout=400)
-            done = client.wait(300)
-            assert done.status == 0, done.stdout + done.stderr
-            opened_since = [own(guest)["opened"] for guest in (ends.active, ends.passive)]
-            assert opened_since == [count + 1 for count in opened_before]
-            assert statistics(ends.active, "mm0")["tx_bytes"] - before["tx_bytes"] > 24 * MIB
-        finally:
-            server.kill()
+    address = ADDRESSES["ipv4"][1]
+    with joined(machine, ends), serving(ends.passive, address):
+        before = statistics(ends.active, "mm0")
+        opened_before = [own(guest)["opened"] for guest in (ends.active, ends.passive)]
+        client = ends.active.start(f"exec {PACKETS} check {address} {PORT} 24")
+        until(lambda: statistics(ends.active, "mm0")["tx_bytes"] > before["tx_bytes"] + 4 * MIB, "bytes")
+        machine.dom0.run(traffic.saved("g1"), timeout=400)
+        done = client.wait(300)
+        assert done.status == 0, done.stdout + done.stderr
+        opened_since = [own(guest)["opened"] for guest in (ends.active, ends.passive)]
+        assert opened_since == [count + 1 for count in opened_before]
+        assert statistics(ends.active, "mm0")["tx_bytes"] - before["tx_bytes"] > 24 * MIB
 
 
 def by_netfront(dom0: Guest) -> int:
@@ -120,17 +111,10 @@ def by_netfront(dom0: Guest) -> int:
 def shaded(machine: Machine, ends: Ends) -> Iterator[None]:
     """Have the packets of both vifs go by shared memory, with no address or route of mm0."""
     guests = (ends.active, ends.passive)
-    with allowed(machine.dom0, NET_ALONE):
-        try:
-            for guest in guests:
-                guest.put(traffic.TOP / "tests/sock/packets.py", PACKETS, mode=0o755)
-                guest.run("modprobe mmnet")
-            for guest in guests:
-                until(lambda guest=guest: takes(guest), f"mm0 in the shade of eth0 in {guest.name}")
-            yield
-        finally:
-            for guest in guests:
-                guest.run("modprobe -r mmnet")
+    with allowed(machine.dom0, NET_ALONE), loaded(*guests):
+        for guest in guests:
+            until(lambda guest=guest: takes(guest), f"mm0 in the shade of eth0 in {guest.name}")
+        yield
 
 
 def takes(guest: Guest) -> bool:
@@ -174,27 +158,22 @@ def test_forged(machine: Machine, ends: Ends) -> None:
     active, passive = (
         guest.read("/sys/class/net/eth0/address").strip() for guest in (ends.active, ends.passive)
     )
-    with shaded(machine, ends):
-        ends.active.write("/tmp/forge.py", FORGE)
-        ends.passive.write("/tmp/heard.py", HEARD)
-        ends.passive.run("python3 /tmp/heard.py eth0 >/tmp/heard 2>&1 & echo $! >/tmp/heard.pid")
-        try:
-            until(lambda: "ready" in ends.passive.read("/tmp/heard"), "a listener")
-            received = statistics(ends.passive, "mm0")["rx_packets"]
-            for source, tag in (
-                ("00:16:3e:12:34:56", ""),
-                (passive, ""),
-                (active, "81000005"),
-                (active, "88a80005"),
-                (active, ""),
-            ):
-                ends.active.run(["python3", "/tmp/forge.py", passive, source, tag])
-            until(lambda: active in ends.passive.read("/tmp/heard"), "the frame of the true source")
-            assert statistics(ends.passive, "mm0")["rx_packets"] - received >= 5
-            assert own(ends.passive)["rx_no_pair"] >= 4
-            assert ends.passive.read("/tmp/heard").split() == ["ready", active]
-        finally:
-            ends.passive.run("kill $(cat /tmp/heard.pid)")
+    with shaded(machine, ends), hearing(ends.passive, "eth0") as heard:
+        received = statistics(ends.passive, "mm0")["rx_packets"]
+        forge(
+            ends.active,
+            (
+                (passive, "00:16:3e:12:34:56", ""),
+                (passive, passive, ""),
+                (passive, active, "81000005"),
+                (passive, active, "88a80005"),
+                (passive, active, ""),
+            ),
+        )
+        until(lambda: active in heard(), "the frame of the true source")
+        assert statistics(ends.passive, "mm0")["rx_packets"] - received >= 5
+        assert own(ends.passive)["rx_no_pair"] >= 4
+        assert heard() == [active]
 
 
 # Nobody answers that no program has the port.
@@ -242,46 +221,33 @@ def test_coalesced(machine: Machine, ends: Ends) -> None:
 
 def test_shade_comes_and_goes(machine: Machine, ends: Ends) -> None:
     """A stream by the vif's address outlives the module's end, its return, save, and a change of policy."""
+
+    def shared() -> int:
+        return statistics(ends.active, "mm0")["tx_bytes"]
+
+    def bridged() -> int:
+        return by_netfront(machine.dom0)
+
     with shaded(machine, ends):
-        server = ends.passive.start(f"exec {PACKETS} serve {ends.passive.ip4} {PORT}")
-        try:
-            ends.passive.run(LISTENING)
-            client = ends.active.start(f"exec {PACKETS} check {ends.passive.ip4} {PORT} {ENOUGH}")
-            sent = statistics(ends.active, "eth0")["tx_bytes"]
-
-            def shared() -> int:
-                return statistics(ends.active, "mm0")["tx_bytes"]
-
-            def bridged() -> int:
-                return by_netfront(machine.dom0)
-
-            def goes_on(way: Callable[[], int] = shared) -> None:
-                assert client.poll() is None, client.wait().stderr
-                start = way()
-                until(lambda: way() > start + MIB, f"bytes {way.__name__}", 60)
-
-            goes_on()
+        sent = statistics(ends.active, "eth0")["tx_bytes"]
+        with endless(ends.active, ends.passive, ends.passive.ip4) as goes_on:
+            goes_on(shared)
             ends.active.run("ip link set mm0 down")
             goes_on(bridged)
             ends.active.run("ip link set mm0 up")
-            goes_on()
+            goes_on(shared)
             ends.active.run("modprobe -r mmnet")
             goes_on(bridged)
             ends.active.run("modprobe mmnet")
             until(lambda: takes(ends.active), "mm0 in the shade of eth0")
-            goes_on()
+            goes_on(shared)
             allow(machine.dom0, "")
             until(lambda: not net(ends.active), "the end of the device")
             goes_on(bridged)
             allow(machine.dom0, NET_ALONE)
             until(lambda: takes(ends.active), "mm0 in the shade of eth0")
-            goes_on()
-            machine.dom0.run("xl save g1 /tmp/image && xl restore /tmp/image && rm /tmp/image", timeout=400)
+            goes_on(shared)
+            machine.dom0.run(traffic.saved("g1"), timeout=400)
             until(lambda: takes(ends.active) and takes(ends.passive), "mm0 in the shade of eth0")
-            goes_on()
-            ends.active.run(f"touch {ENOUGH}")
-            done = client.wait(300)
-            assert done.status == 0, done.stdout + done.stderr
-            assert statistics(ends.active, "eth0")["tx_bytes"] - sent > 8 * MIB
-        finally:
-            server.kill()
+            goes_on(shared)
+        assert statistics(ends.active, "eth0")["tx_bytes"] - sent > 8 * MIB

@@ -1,6 +1,6 @@
 """MMNet between guests and domain 0, in the shade of the back ends of their vifs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -9,20 +9,7 @@ from rig import build
 from rig.guest import Guest
 from rig.machine import Machine
 from tests import traffic
-from tests.mmnet import (
-    FORGE,
-    HEARD,
-    LISTENING,
-    MIB,
-    PACKETS,
-    PORT,
-    allow,
-    allowed,
-    exchange,
-    net,
-    own,
-    statistics,
-)
+from tests.mmnet import MIB, allow, allowed, endless, exchange, forge, hearing, loaded, net, own, statistics
 from tests.traffic import until
 
 BRIDGE = "xenbr0"
@@ -52,15 +39,11 @@ def shaded(machine: Machine, *guests: Guest) -> Iterator[None]:
     with allowed(dom0, policy):
         build.load(dom0, machine.products)
         try:
-            for domain in (dom0, *guests):
-                domain.put(traffic.TOP / "tests/sock/packets.py", PACKETS, mode=0o755)
-                domain.run("modprobe mmnet")
-            for guest in guests:
-                until(lambda guest=guest: takes(dom0, guest), f"domain 0's device to {guest.name}")
-            yield
+            with loaded(dom0, *guests):
+                for guest in guests:
+                    until(lambda guest=guest: takes(dom0, guest), f"domain 0's device to {guest.name}")
+                yield
         finally:
-            for domain in (dom0, *guests):
-                domain.run("modprobe -r mmnet")
             dom0.run("modprobe -r xway xway_core")
 
 
@@ -92,24 +75,19 @@ def test_forged(machine: Machine) -> None:
     source = g1.read("/sys/class/net/eth0/address").strip()
     to = dom0.read(f"/sys/class/net/{BRIDGE}/address").strip()
     other = machine.guest("g2").read("/sys/class/net/eth0/address").strip()
-    with shaded(machine):
-        g1.write("/tmp/forge.py", FORGE)
-        dom0.write("/tmp/heard.py", HEARD)
-        dom0.run(f"python3 /tmp/heard.py {BRIDGE} >/tmp/heard 2>&1 & echo $! >/tmp/heard.pid")
-        try:
-            until(lambda: "ready" in dom0.read("/tmp/heard"), "a listener")
-            for goal, by, tag in (
+    with shaded(machine), hearing(dom0, BRIDGE) as heard:
+        forge(
+            g1,
+            (
                 (to, "00:16:3e:12:34:56", ""),
                 (to, other, ""),
                 (to, source, "81000005"),
                 ("ff:ff:ff:ff:ff:ff", source, ""),
                 (to, source, ""),
-            ):
-                g1.run(["python3", "/tmp/forge.py", goal, by, tag])
-            until(lambda: source in dom0.read("/tmp/heard"), "the frame of the true source")
-            assert dom0.read("/tmp/heard").split() == ["ready", source]
-        finally:
-            dom0.run("kill $(cat /tmp/heard.pid)")
+            ),
+        )
+        until(lambda: source in heard(), "the frame of the true source")
+        assert heard() == [source]
 
 
 FLOOD = """import socket, sys, time
@@ -147,41 +125,26 @@ def test_guest_that_stops(machine: Machine) -> None:
 def test_domain_0_comes_and_goes(machine: Machine) -> None:
     """A stream of domain 0's outlives the end of its module, a change of policy, save and restore."""
     dom0, g1 = machine.dom0, machine.guest("g1")
-    with shaded(machine):
-        server = g1.start(f"exec {PACKETS} serve {g1.ip4} {PORT}")
-        try:
-            g1.run(LISTENING)
-            dom0.run("rm -f /tmp/enough")
-            client = dom0.start(f"exec {PACKETS} check {g1.ip4} {PORT} /tmp/enough")
 
-            def shared() -> int:
-                return statistics(g1, "mm0")["rx_bytes"]
+    def shared() -> int:
+        return statistics(g1, "mm0")["rx_bytes"]
 
-            def all_of_it() -> int:
-                return statistics(g1, "eth0")["rx_bytes"]
+    def all_of_it() -> int:
+        return statistics(g1, "eth0")["rx_bytes"]
 
-            def goes_on(way: Callable[[], int] = shared) -> None:
-                assert client.poll() is None, client.wait().stderr
-                start = way()
-                until(lambda: way() > start + MIB, f"bytes, {way.__name__}", 60)
-
-            goes_on()
-            dom0.run("modprobe -r mmnet")
-            goes_on(all_of_it)
-            dom0.run("modprobe mmnet")
-            until(lambda: takes(dom0, g1), "domain 0's device")
-            goes_on()
-            allow(dom0, "")
-            until(lambda: not net(dom0), "the end of the devices")
-            goes_on(all_of_it)
-            allow(dom0, "group g1 services=net Domain-0 g1")
-            until(lambda: takes(dom0, g1), "domain 0's device")
-            goes_on()
-            dom0.run("xl save g1 /tmp/image && xl restore /tmp/image && rm /tmp/image", timeout=400)
-            until(lambda: takes(dom0, g1), "domain 0's device")
-            goes_on()
-            dom0.run("touch /tmp/enough")
-            done = client.wait(300)
-            assert done.status == 0, done.stdout + done.stderr
-        finally:
-            server.kill()
+    with shaded(machine), endless(dom0, g1, g1.ip4) as goes_on:
+        goes_on(shared)
+        dom0.run("modprobe -r mmnet")
+        goes_on(all_of_it)
+        dom0.run("modprobe mmnet")
+        until(lambda: takes(dom0, g1), "domain 0's device")
+        goes_on(shared)
+        allow(dom0, "")
+        until(lambda: not net(dom0), "the end of the devices")
+        goes_on(all_of_it)
+        allow(dom0, "group g1 services=net Domain-0 g1")
+        until(lambda: takes(dom0, g1), "domain 0's device")
+        goes_on(shared)
+        dom0.run(traffic.saved("g1"), timeout=400)
+        until(lambda: takes(dom0, g1), "domain 0's device")
+        goes_on(shared)

@@ -169,9 +169,7 @@ LEAVE = {
     "off": lambda dom0, guest: guest.run("xway off --wait 0", check=False),
     "policy": deny,
     "clear": clear,
-    "save": lambda dom0, guest: dom0.run(
-        f"xl save {guest.name} /tmp/image && xl restore /tmp/image && rm /tmp/image", timeout=400
-    ),
+    "save": lambda dom0, guest: dom0.run(traffic.saved(guest.name), timeout=400),
 }
 AGAIN = {
     "policy": "cp /tmp/allowed /etc/xway/xwayd.conf && pkill -HUP -x xwayd",
