@@ -151,6 +151,7 @@ static bool in_a_group(const struct xwayd *x, const struct domain *d)
 	return false;
 }
 
+/* Domain 0 has the addresses of the configuration alone. */
 static bool named_only(const struct domain *d)
 {
 	return !d->id && !d->n_addrs;
@@ -198,8 +199,6 @@ static bool is_second(struct xwayd *x, const struct domain *d)
 
 static void collect(struct xwayd *x, struct domain *d)
 {
-	bool configured = false;
-
 	memcpy(d->addrs, d->vif, sizeof(d->vif));
 	memset(d->struck, 0, sizeof(d->struck));
 	d->n_addrs = d->n_vif;
@@ -208,14 +207,13 @@ static void collect(struct xwayd *x, struct domain *d)
 
 		if (!policy_means(claim->who, d->name, d->uuid))
 			continue;
-		configured = true;
 		if (!add_addr(d->addrs, &d->n_addrs, &claim->addr))
 			log_warn("%s: more than %d addresses, the others are left out",
 				 domain_label(d), DOMAIN_ADDRS);
 	}
 	join_groups(x, d);
 	/* Domain 0 has no vif of its own, and is nobody's peer by accident. */
-	d->party = (d->id || configured || in_a_group(x, d)) && !is_second(x, d);
+	d->party = (!named_only(d) || in_a_group(x, d)) && !is_second(x, d);
 }
 
 struct held {
