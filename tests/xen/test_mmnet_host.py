@@ -62,8 +62,9 @@ def test_domain_0(machine: Machine) -> None:
                 for way in ("tx", "rx"):
                     assert mm[f"{way}_bytes"] > 4 * MIB, mm
                     assert not mm[f"{way}_errors"] + mm[f"{way}_dropped"], mm
-                    # The vif counts all; what it counts beyond mm0 has gone by netfront.
-                    assert 0 <= eth[f"{way}_bytes"] - mm[f"{way}_bytes"] < MIB / 4, (eth, mm)
+                    # The vif counts all; what it counts beyond mm0 has gone by netfront. Either may
+                    # have a packet that came between the readings.
+                    assert abs(eth[f"{way}_bytes"] - mm[f"{way}_bytes"]) < MIB / 4, (eth, mm)
         for guest in (g1, g2):
             counted = own(dom0, device(dom0, guest))
             assert not counted["violations"] + counted["rx_bad_header"], counted
