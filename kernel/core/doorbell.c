@@ -187,8 +187,10 @@ static bool doorbell_take(struct link *link, const struct xway_header *peer, u32
 	struct doorbell *bell = &link->bell;
 	const u32 *posts = link->import.bell;
 	u32 ids[BATCH], prod, n, i;
+	bool taken;
 
 	do {
+		taken = false;
 		/* Posts after count: pairs with xway_doorbell_post() at the peer. */
 		while ((prod = virt_load_acquire(&peer->bell_prod)) !=
 		       bell->cons) {
@@ -223,12 +225,17 @@ static bool doorbell_take(struct link *link, const struct xway_header *peer, u32
 					++*idle;
 			}
 			*budget -= n;
+			taken = true;
 		}
 		if (!doorbell_scan(link, peer, budget))
 			return true;
 		xway_ring_arm(&own->bell_event, bell->cons + 1);
-	} while (READ_ONCE(peer->bell_prod) != bell->cons);
-	return false;
+		if (READ_ONCE(peer->bell_prod) == bell->cons)
+			return false;
+		/* An index that goes to and fro must not keep this loop running. */
+		*idle += !taken;
+	} while (*budget && --*budget);
+	return true;
 }
 
 /* Count idle looks. Return: true if the doorbell is to rest. */
