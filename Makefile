@@ -5,7 +5,7 @@
 #   make bench        everything that is measured, by both clocks, and which goals it reaches;
 #                     bench-quick: less of it
 #   make check        all tests; or a part: check-unit check-tools check-debug check-costs check-stress
-#                     check-style check-plain check-xen
+#                     check-fuzz check-style check-plain check-xen
 #   make check-deep   what takes longer: more kinds of guests, random calls for ten minutes, also between
 #                     guests whose kernel checks memory and locks; builds that first
 #   make compat       programs as Debian ships them, between two guests, and other people's
@@ -49,7 +49,7 @@ check:
 check-parts:
 	$(MAKE) -j1 check-packages
 	$(MAKE) -j2 check-images check-kernel
-	$(MAKE) -j2 check-unit check-tools check-plain check-debug check-costs check-style check-stress
+	$(MAKE) -j2 check-unit check-tools check-plain check-debug check-costs check-style check-stress check-fuzz
 	$(MAKE) -j1 check-xen
 
 check-packages:
@@ -77,6 +77,9 @@ check-debug: packages
 check-stress: packages
 	$(PART) tests/uml/run --stress 180
 
+check-fuzz: packages
+	$(PART) tests/uml/run --fuzz 60
+
 check-style:
 	$(PART) tests/style/run
 
@@ -92,6 +95,7 @@ check-xen: packages
 check-deep: export XWAY_TEST_STRESS_SECONDS ?= 600
 check-deep: packages
 	tests/uml/run --stress $$XWAY_TEST_STRESS_SECONDS
+	tests/uml/run --fuzz 90 --faults
 	$(PYTEST) tests/plain tests/xen -m deep
 
 bench: EXTENT := --full
@@ -121,5 +125,5 @@ xwayd-static:
 clean:
 	rm -rf build
 
-.PHONY: all packages demo check check-unit unit check-tools check-debug check-stress check-style check-costs
+.PHONY: all packages demo check check-unit unit check-tools check-debug check-stress check-fuzz check-style check-costs
 .PHONY: check-plain check-xen check-deep bench bench-quick compat deb rpm xwayd-static clean

@@ -1,0 +1,151 @@
+"""The fuzzer of what a peer may write: its build, its corpus, what it covers, and faults that it must find.
+
+The fuzzer is fuzz.c with libFuzzer. The modules are built with XWAY_FUZZ=1: see kernel/core/selftest/fuzz.c.
+"""
+
+import subprocess
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rig.errors import RigError
+from rig.host import need_packages, run
+
+HERE = Path(__file__).resolve().parent
+CORPUS = HERE / "corpus.hex"  # an input a line
+GRAIN = 4  # FUZZ_GRAIN
+INPUT_MAX = 256
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault that is put into a file of kernel/: `old` is replaced by `new`."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+FAULTS = [
+    Fault("a frame's length without a bound", "net/rx.c", "copy.rec.len > MM_LEN_MAX ||", ""),
+    Fault(
+        "a frame's header is read twice",
+        "net/rx.c",
+        "take_one(port, cons, &copy.rec, list);",
+        "take_one(port, cons, (const struct mm_record *)at, list);",
+    ),
+    Fault("a place of words without a bound", "core/chan.c", "msg->words_slot < XWAY_CHANS_PER_PAGE &&", ""),
+    Fault("pages in use are unmapped", "core/import.c", "if (m->users)", "if (0)"),
+    Fault(
+        "a post for a channel that has ended", "core/doorbell.c", "chan && !xa_is_value(chan) &&", "chan &&"
+    ),
+    Fault("an index that goes to and fro", "core/doorbell.c", "while (*budget && --*budget);", "while (1);"),
+    Fault(
+        "unread bytes without a bound",
+        "tcp/rx.c",
+        "if (!xway_ring_unread(rx->prod, rx->cons, rx->size, &n)) {",
+        "if (!xway_ring_unread(rx->prod, rx->cons, rx->size, &n) && !rx->size) {",
+    ),
+]
+
+
+def put(fault: Fault, kernel: Path) -> None:
+    """Put a fault into a copy of kernel/."""
+    path = kernel / fault.file
+    text = path.read_text()
+    if text.count(fault.old) != 1:
+        raise RigError(f"{fault.file} has not one `{fault.old}`: mend FAULTS in tests/uml/fuzz.py")
+    path.write_text(text.replace(fault.old, fault.new))
+
+
+def compiler() -> str:
+    """Return the newest clang that has libFuzzer; install one if there is none."""
+
+    def found() -> list[str]:
+        runtimes = Path("/usr/lib").glob("llvm-*/lib/clang/*/lib/*/libclang_rt.fuzzer*x86_64.a")
+        versions = {int(path.parts[3].removeprefix("llvm-")) for path in runtimes}
+        return [name for v in sorted(versions) if Path(name := f"/usr/bin/clang-{v}").exists()]
+
+    if not found():
+        for version in (19, 14):  # Debian 13's, Debian 12's
+            names = [f"clang-{version}", f"libclang-rt-{version}-dev"]
+            if (
+                subprocess.run(["apt-cache", "show", *names], capture_output=True, check=False).returncode
+                == 0
+            ):
+                need_packages(names)
+                break
+    if not found():
+        raise RigError("libFuzzer is missing: apt-get install clang libclang-rt-dev")
+    return found()[-1]
+
+
+def build(out: Path) -> None:
+    """Build the fuzzer and unpack its corpus, into a folder that has the modules' copy `fuzz`."""
+    clang, binary = compiler(), out / "fuzzer"
+    # What this program itself does is nothing that libFuzzer has to learn, so it is not instrumented.
+    words = [clang, "-g", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{out / 'fuzz/kernel'}"]
+    run([*words, "-c", "-o", f"{binary}.o", HERE / "fuzz.c"])
+    run([clang, "-fsanitize=fuzzer", "-o", binary, f"{binary}.o"])
+    folder = out / "corpus"
+    folder.mkdir()
+    for number, line in enumerate(CORPUS.read_text().split()):
+        (folder / f"{number:05}").write_bytes(bytes.fromhex(line))
+
+
+def keep(folder: Path) -> None:
+    """Make the inputs of a folder the corpus."""
+    inputs = {path.read_bytes() for path in folder.iterdir()}
+    CORPUS.write_text(
+        "".join(f"{one.hex()}\n" for one in sorted(inputs, key=lambda one: (len(one), one)) if one)
+    )
+
+
+def _functions(module: Path) -> Iterator[tuple[str, int, int]]:
+    """Give the functions in the text of a module: name, address, size."""
+    done = subprocess.run(["nm", "-S", module], capture_output=True, text=True, check=True)
+    for words in map(str.split, done.stdout.splitlines()):
+        if len(words) == 4 and words[2] in "tT":
+            yield words[3], int(words[0], 16), int(words[1], 16)
+
+
+def _text(module: Path) -> int:
+    """Return the size of a module's text."""
+    done = subprocess.run(["size", "-A", module], capture_output=True, text=True, check=True)
+    return next(int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith(".text "))
+
+
+def coverage(modules: list[Path], sizes: Mapping[str, int], reached: bytes) -> str:
+    """Return a table: of the files that were reached, how many functions, and how many blocks of code."""
+    total: Counter[str] = Counter()
+    entered: Counter[str] = Counter()
+    blocks: Counter[str] = Counter()
+    at = 0
+    for module in modules:
+        functions = [one for one in _functions(module) if one[1] < _text(module)]
+        addresses = "\n".join(hex(address) for _, address, _ in functions)
+        found = subprocess.run(
+            ["addr2line", "-j", ".text", "-e", module],
+            input=addresses,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for (_, address, size), line in zip(functions, found.stdout.splitlines(), strict=True):
+            path = Path(line.rpartition(":")[0])
+            file = f"{path.parent.name}/{path.name}"
+            hit = reached[at + address // GRAIN : at + (address + size) // GRAIN]
+            if (
+                path.parent.parent.name == "kernel"
+            ):  # inline functions of the kernel's are counted where they are used
+                total[file] += 1
+                entered[file] += any(hit)
+                blocks[file] += sum(hit)
+        at += -(-sizes[module.stem] // GRAIN)
+    lines = [f"{'file':24} functions entered  blocks"]
+    for file in sorted(file for file in total if blocks[file]):
+        lines.append(f"{file:24} {entered[file]:>9} of {total[file]:<5} {blocks[file]:>6}")
+    lines.append(f"{'all of these':24} {sum(entered.values()):>9} {sum(blocks.values()):>15}")
+    return "\n".join(lines)
