@@ -95,7 +95,7 @@ check-xen: packages
 check-deep: export XWAY_TEST_STRESS_SECONDS ?= 600
 check-deep: packages
 	tests/uml/run --stress $$XWAY_TEST_STRESS_SECONDS
-	tests/uml/run --fuzz 90 --faults
+	tests/uml/run --fuzz 300 --faults
 	$(PYTEST) tests/plain tests/xen -m deep
 
 bench: EXTENT := --full

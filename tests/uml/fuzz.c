@@ -27,6 +27,9 @@
 
 #include "core/selftest/fuzz.h"
 
+/* libFuzzer's */
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
+
 #define PAIRS 3
 #define STEPS 32 /* of a write() */
 
@@ -241,4 +244,83 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t len)
 			sum[j] |= !!fresh[j];
 	}
 	return 0;
+}
+
+/* What of an input is one call or step */
+static size_t record_len(const uint8_t *in, size_t left)
+{
+	size_t len = in[0] & CALL_FLAG ? 4 : sizeof(struct fuzz_step);
+
+	return len < left ? len : left;
+}
+
+static uint32_t next(uint32_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 17;
+	*state ^= *state << 5;
+	return *state;
+}
+
+/* A value near a limit, mostly, that the victim sees at once */
+static size_t new_record(uint8_t *to, uint32_t *state)
+{
+	uint32_t r = next(state), value = next(state);
+	struct fuzz_step step = {
+		.what = r % FUZZ_STEPS,
+		.how = r >> 8,
+		.at = next(state) % (r & 1u << 16 ? 65536 : 8),
+		.value = value,
+	};
+
+	if (r >> 24 & 3)
+		step.how |= FUZZ_HOW_LOOK;
+	if (r >> 26 & 3)
+		step.how &= ~FUZZ_HOW_FLICKER;
+	if (r >> 28 & 3) {
+		step.how |= FUZZ_HOW_LIMIT;
+		if (next(state) & 3)
+			step.value &= ~(1u << 16);
+	} else {
+		step.value >>= value % 32;
+	}
+	memcpy(to, &step, sizeof(step));
+	if (r >> 30)
+		return sizeof(step);
+	to[0] = CALL_FLAG | r % CALLS;
+	return 4;
+}
+
+/* Insert, replace or remove a call or a step. */
+static size_t mutate(uint8_t *data, size_t size, size_t max, uint32_t *state)
+{
+	uint32_t how = next(state) % 8;
+	size_t at = 0, old = 0, len = 0, records = 0;
+	uint8_t record[sizeof(struct fuzz_step)];
+
+	for (size_t i = 0; i < size; i += record_len(data + i, size - i))
+		records++;
+	records = next(state) % (records + 1);
+	while (records--)
+		at += record_len(data + at, size - at);
+	if (how >= 4 && at < size)
+		old = record_len(data + at, size - at);
+	if (how < 6)
+		len = new_record(record, state);
+	if (size - old + len > max || !(size - old + len))
+		return size;
+	memmove(data + at + len, data + at + old, size - at - old);
+	memcpy(data + at, record, len);
+	return size - old + len;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed)
+{
+	uint32_t state = seed | 1;
+
+	if (!(next(&state) & 3))
+		return LLVMFuzzerMutate(data, size, max);
+	for (uint32_t n = 1 + next(&state) % 4; n; n--)
+		size = mutate(data, size, max, &state);
+	return size;
 }

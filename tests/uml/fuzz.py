@@ -36,17 +36,9 @@ FAULTS = [
         "take_one(port, cons, &copy.rec, list);",
         "take_one(port, cons, (const struct mm_record *)at, list);",
     ),
-    Fault("a place of words without a bound", "core/chan.c", "msg->words_slot < XWAY_CHANS_PER_PAGE &&", ""),
     Fault("pages in use are unmapped", "core/import.c", "if (m->users)", "if (0)"),
     Fault(
         "a post for a channel that has ended", "core/doorbell.c", "chan && !xa_is_value(chan) &&", "chan &&"
-    ),
-    Fault("an index that goes to and fro", "core/doorbell.c", "while (*budget && --*budget);", "while (1);"),
-    Fault(
-        "unread bytes without a bound",
-        "tcp/rx.c",
-        "if (!xway_ring_unread(rx->prod, rx->cons, rx->size, &n)) {",
-        "if (!xway_ring_unread(rx->prod, rx->cons, rx->size, &n) && !rx->size) {",
     ),
 ]
 

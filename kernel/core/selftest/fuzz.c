@@ -307,7 +307,7 @@ static u32 *target(const struct fuzz_step *step)
 		return chan ? word_of_ring(chan, (s8)step->at) : NULL;
 	case FUZZ_PUT:
 		chan = chan_of(step, &words);
-		word = chan ? word_of_ring(chan, step->at % 8) : NULL;
+		word = chan ? word_of_ring(chan, step->at % 4) : NULL;
 		if (!word)
 			return NULL;
 		/* Both clients have @prod first. */
@@ -322,12 +322,11 @@ static u32 *target(const struct fuzz_step *step)
 
 static u32 value_of(const struct fuzz_step *step)
 {
-	static const u32 limits[] = {
-		0, XWAY_CTLS, PAGE_SIZE, 1 << 14, 1 << 15, U16_MAX, 1 << 16, 1 << 17, 1 << 18,
-		INT_MAX, U32_MAX
-	};
-	u32 value;
+	u32 *words, limits[] = { 0, XWAY_CTLS, PAGE_SIZE, 1 << 16, INT_MAX, 0 }, value;
+	struct xway_chan *chan = chan_of(step, &words);
 
+	if (chan)
+		limits[5] = chan->peer_ring_pages * PAGE_SIZE;
 	if (!(step->how & FUZZ_HOW_LIMIT))
 		return step->value;
 	value = limits[(u8)step->value % ARRAY_SIZE(limits)] + (s8)(step->value >> 8);
@@ -344,9 +343,9 @@ static void change(u32 *word, const struct fuzz_step *step)
 	if (step->how & FUZZ_HOW_ADD)
 		value += old;
 	WRITE_ONCE(*word, value);
-	flicker.blocks = FIELD_GET(FUZZ_HOW_FLICKER, step->how);
-	if (!flicker.blocks)
+	if (!(step->how & FUZZ_HOW_FLICKER))
 		return;
+	flicker.blocks = 1 + (step->value >> 30);
 	flicker.values[0] = value;
 	flicker.values[1] = old;
 	flicker.passed = 0;
@@ -552,7 +551,8 @@ static int died(struct notifier_block *nb, unsigned long action, void *data)
 	return NOTIFY_DONE;
 }
 
-static struct notifier_block panics = { .notifier_call = died };
+/* Before User-mode Linux's own, which ends the process */
+static struct notifier_block panics = { .notifier_call = died, .priority = INT_MAX };
 
 /* In the place of tests: the device, which stays until the kernel ends. */
 int xway_core_selftest(void)

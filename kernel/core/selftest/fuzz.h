@@ -21,7 +21,7 @@ enum {
 	FUZZ_DIR,	/* of the first directory page */
 	FUZZ_WORDS,	/* of a channel's words */
 	FUZZ_RING,	/* of a ring, from what the victim reads next on */
-	FUZZ_PUT,	/* of a ring's next eight, and the ring is said to be full */
+	FUZZ_PUT,	/* of a ring's next four, and the ring is said to be full */
 	FUZZ_POST,	/* post @value */
 	FUZZ_MESSAGE,	/* send the last message once more, with a word changed, or its type */
 	FUZZ_LOOK,	/* the victim looks */
@@ -50,8 +50,8 @@ struct fuzz_step {
 #define FUZZ_HOW_FRESH	0x04	/* before that, all copies become up to date */
 #define FUZZ_HOW_LOOK	0x08	/* after that the channel is posted, and the victim looks */
 #define FUZZ_HOW_CHAN	0x30
-#define FUZZ_HOW_FLICKER 0xc0	/* if not 0: the word has both values by turns, until the next
-				 * step, for so many blocks of code each
+#define FUZZ_HOW_FLICKER 0x80	/* the word has both values by turns, until the next step, each
+				 * for one to four blocks of code: highest bits of @value
 				 */
 
 /**
