@@ -77,29 +77,37 @@ static const struct xway_transport transport = {
 	.seen = local_seen,
 };
 
-static int bring_up(void)
+/**
+ * xway_local_join() - begin a session between two links of this kernel
+ * @first: the link that maps the other's arena first
+ * @second: the other link
+ *
+ * Context: process; takes the links' locks one after another, may sleep.
+ * Return: 0; an errno of xway_link_prepare() or xway_link_map(): the caller ends what has
+ * begun, by xway_link_down().
+ */
+int xway_local_join(struct link *first, struct link *second)
 {
+	struct link *const both[] = { first, second };
 	/* See link_work(). */
 	unsigned int noio = memalloc_noio_save();
 	int i, err = 0;
 
 	for (i = 0; i < 2 && !err; i++) {
-		mutex_lock(&ends[i]->pub.lock);
-		err = xway_link_prepare(ends[i]);
-		mutex_unlock(&ends[i]->pub.lock);
+		mutex_lock(&both[i]->pub.lock);
+		err = xway_link_prepare(both[i]);
+		mutex_unlock(&both[i]->pub.lock);
 	}
 	for (i = 0; i < 2 && !err; i++) {
-		struct link *peer = other(ends[i]);
-
-		mutex_lock(&ends[i]->pub.lock);
-		err = xway_link_map(ends[i], peer->arena.slot[0].ref,
-				    peer->pub.nonce);
-		mutex_unlock(&ends[i]->pub.lock);
+		mutex_lock(&both[i]->pub.lock);
+		err = xway_link_map(both[i], both[!i]->arena.slot[0].ref,
+				    both[!i]->pub.nonce);
+		mutex_unlock(&both[i]->pub.lock);
 	}
 	if (!err) {
-		mutex_lock(&ends[0]->pub.lock);
-		xway_link_check_up(ends[0]);
-		mutex_unlock(&ends[0]->pub.lock);
+		mutex_lock(&first->pub.lock);
+		xway_link_check_up(first);
+		mutex_unlock(&first->pub.lock);
 	}
 	memalloc_noio_restore(noio);
 	return err;
@@ -126,7 +134,7 @@ int xway_local_add(const struct xway_addr *addr)
 
 	mutex_lock(&lock);
 	if (!running) {
-		err = bring_up();
+		err = xway_local_join(ends[0], ends[1]);
 		if (err)
 			bring_down();
 		else

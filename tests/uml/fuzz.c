@@ -38,7 +38,7 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 
 /* What libFuzzer takes for counters, besides its own */
 __attribute__((section("__libfuzzer_extra_counters"), used)) static uint8_t counters[FUZZ_COUNTERS];
-static uint8_t fresh[FUZZ_COUNTERS], *sum;
+static uint8_t *sum;
 
 static int device = -1, listener = -1, packets[2] = { -1, -1 };
 static int pairs[PAIRS][2];
@@ -148,20 +148,17 @@ static void call(const uint8_t *in)
 	}
 }
 
+/* Sockets without a protocol, which are for sending */
 static void devices(void)
 {
 	for (int i = 0; i < 2; i++) {
-		struct sockaddr_ll to = { .sll_family = AF_PACKET, .sll_protocol = htons(3) };
+		struct sockaddr_ll to = { .sll_family = AF_PACKET };
 		char name[] = "mm0";
 
 		name[2] = '0' + i;
 		to.sll_ifindex = if_nametoindex(name);
 		packets[i] = socket(AF_PACKET, SOCK_RAW, 0);
-		if (!to.sll_ifindex || packets[i] < 0)
-			die(name);
-		/* No protocol: it is for sending. */
-		to.sll_protocol = 0;
-		if (bind(packets[i], (void *)&to, sizeof(to)))
+		if (!to.sll_ifindex || packets[i] < 0 || bind(packets[i], (void *)&to, sizeof(to)))
 			die(name);
 	}
 }
@@ -234,14 +231,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t len)
 	}
 	add_step((struct fuzz_step){ .what = FUZZ_PUMP });
 	flush_steps();
-	if (read(device, fresh, sizeof(fresh)) != sizeof(fresh))
+	if (read(device, counters, sizeof(counters)) != sizeof(counters))
 		die("counters");
-	memcpy(counters, fresh, sizeof(fresh));
 	for (i = 0; i < FUZZ_COUNTERS; i += 8) {
-		if (!*(uint64_t *)(fresh + i))
+		if (!*(uint64_t *)(counters + i))
 			continue;
 		for (size_t j = i; j < i + 8; j++)
-			sum[j] |= !!fresh[j];
+			sum[j] |= !!counters[j];
 	}
 	return 0;
 }

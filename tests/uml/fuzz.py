@@ -15,7 +15,6 @@ from rig.host import need_packages, run
 HERE = Path(__file__).resolve().parent
 CORPUS = HERE / "corpus.hex"  # an input a line
 GRAIN = 4  # FUZZ_GRAIN
-INPUT_MAX = 256
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,8 @@ def coverage(modules: list[Path], sizes: Mapping[str, int], reached: bytes) -> s
     blocks: Counter[str] = Counter()
     at = 0
     for module in modules:
-        functions = [one for one in _functions(module) if one[1] < _text(module)]
+        text = _text(module)
+        functions = [one for one in _functions(module) if one[1] < text]
         addresses = "\n".join(hex(address) for _, address, _ in functions)
         found = subprocess.run(
             ["addr2line", "-j", ".text", "-e", module],

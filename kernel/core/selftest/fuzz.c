@@ -12,7 +12,6 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/panic_notifier.h>
-#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/socket.h>
 #include <linux/uaccess.h>
@@ -20,6 +19,7 @@
 
 #include "core/addr.h"
 #include "core/link.h"
+#include "core/local.h"
 #include "core/revoke.h"
 #include "core/selftest.h"
 #include "fuzz.h"
@@ -162,29 +162,10 @@ static const struct xway_transport transport = {
 
 /* ---- sessions ---- */
 
+/* The victim maps last: its copies then say that the other end has mapped its pages. */
 static int session_begin(void)
 {
-	unsigned int noio = memalloc_noio_save();
-	int i, err = 0;
-
-	for (i = 0; i < 2 && !err; i++) {
-		mutex_lock(&ends[i]->pub.lock);
-		err = xway_link_prepare(ends[i]);
-		mutex_unlock(&ends[i]->pub.lock);
-	}
-	/* The victim last: its copies then say that the other end has mapped its pages. */
-	for (i = 1; i >= 0 && !err; i--) {
-		mutex_lock(&ends[i]->pub.lock);
-		err = xway_link_map(ends[i], ends[!i]->arena.slot[0].ref, ends[!i]->pub.nonce);
-		mutex_unlock(&ends[i]->pub.lock);
-	}
-	if (!err) {
-		mutex_lock(&ends[PEER]->pub.lock);
-		xway_link_check_up(ends[PEER]);
-		mutex_unlock(&ends[PEER]->pub.lock);
-	}
-	memalloc_noio_restore(noio);
-	return err;
+	return xway_local_join(ends[PEER], ends[VICTIM]);
 }
 
 static void session_end(void)
@@ -323,12 +304,13 @@ static u32 *target(const struct fuzz_step *step)
 static u32 value_of(const struct fuzz_step *step)
 {
 	u32 *words, limits[] = { 0, XWAY_CTLS, PAGE_SIZE, 1 << 16, INT_MAX, 0 }, value;
-	struct xway_chan *chan = chan_of(step, &words);
+	struct xway_chan *chan;
 
-	if (chan)
-		limits[5] = chan->peer_ring_pages * PAGE_SIZE;
 	if (!(step->how & FUZZ_HOW_LIMIT))
 		return step->value;
+	chan = chan_of(step, &words);
+	if (chan)
+		limits[5] = chan->peer_ring_pages * PAGE_SIZE;
 	value = limits[(u8)step->value % ARRAY_SIZE(limits)] + (s8)(step->value >> 8);
 	return step->value & BIT(16) ? value << 16 : value;
 }
