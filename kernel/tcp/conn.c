@@ -45,6 +45,12 @@
 #define STALL HZ
 
 /*
+ * The same if that was so before and each end waits for the other to read: it is
+ * soon believed again.
+ */
+#define STALL_AGAIN max(HZ / 50, 1)
+
+/*
  * Jiffies after which a fallback cuts the peer's direction, if the peer has not fallen
  * back: it is paused or slow. Less than the core's DRAIN, which is for all that follows.
  */
@@ -340,6 +346,7 @@ struct xway_conn *xway_conn_replace(struct xway_conn *conn, struct sock *sk)
 	fresh->base_prot = conn->base_prot;
 	fresh->tuple = conn->tuple;
 	memcpy(fresh->isn, conn->isn, sizeof(fresh->isn));
+	fresh->stalls = conn->stalls;
 	xway_ringsize_replace(fresh, conn);
 	xway_evict_replace(fresh, conn);
 	conn_enlist(fresh);
@@ -893,7 +900,8 @@ void xway_conn_waits(struct xway_conn *conn, const struct sock *sk)
 	if (user_limit(sk) < STALL)
 		xway_conn_queue(conn);
 	else if (refcount_inc_not_zero(&conn->ref) &&
-		 !queue_delayed_work(xway_conn_wq, &conn->work, STALL))
+		 !queue_delayed_work(xway_conn_wq, &conn->work,
+				     conn->stalls ? STALL_AGAIN : STALL))
 		xway_conn_put(conn);
 }
 
@@ -903,8 +911,11 @@ void xway_conn_waits(struct xway_conn *conn, const struct sock *sk)
  */
 static void conn_check_wait(struct xway_conn *conn, struct sock *sk)
 {
-	unsigned long limit = user_limit(sk), waited;
+	unsigned long limit = user_limit(sk), stall = STALL, waited;
 	bool stalled;
+
+	if (conn->stalls && !xway_rx_empty(conn))
+		stall = STALL_AGAIN;
 
 	clear_bit(XWAY_F_WAITING, &conn->flags);
 	/* A sender that began to wait and still saw the bit set is seen below:
@@ -918,11 +929,13 @@ static void conn_check_wait(struct xway_conn *conn, struct sock *sk)
 		return;
 	if (waited >= limit) {
 		conn_abort(conn, sk, ETIMEDOUT);
-	} else if (waited >= STALL) {
-		xway_conn_park(conn, XWAY_R_STALLED);
+	} else if (waited >= stall) {
+		if (xway_conn_park(conn, XWAY_R_STALLED) && conn->stalls < U8_MAX)
+			conn->stalls++;
 	} else {
 		set_bit(XWAY_F_WAITING, &conn->flags);
-		conn_queue_in(conn, min(limit, STALL) - waited);
+		stall = min(limit, stall) - waited;
+		conn_queue_in(conn, conn->stalls ? min(stall, STALL_AGAIN) : stall);
 	}
 }
 

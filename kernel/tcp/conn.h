@@ -180,6 +180,7 @@ struct xway_rx {
  * @established: @tuple and @isn are set
  * @grows: there was room for a larger ring at the last look
  * @grown: times that it gave up its ring for a larger one, at most DOUBLINGS
+ * @stalls: times that this end had it park because nobody read; @work counts
  * @postponed: times that it was told to ask later, at most POSTPONED_MAX
  * @silent: looks of timeout.c in a row, one a second, at which bytes were unread
  *	and the peer's kernel was silent
@@ -224,6 +225,7 @@ struct xway_conn {
 	bool established;
 	bool grows;
 	u8 grown;
+	u8 stalls;
 	u8 postponed;
 	u32 silent;
 	u32 silent_cons;

@@ -184,7 +184,8 @@ bool xway_evict_too_early(const struct xway_conn *conn)
  * @conn: the parked one
  *
  * If this end had no room for the peer's ring, the fresh one waits as long as
- * xway_evict_postpone() has any connection wait.
+ * xway_evict_postpone() has any connection wait. If the ring was too small for what
+ * the program leaves unread, it waits twice as long each time, up to that.
  *
  * Context: any.
  */
@@ -193,6 +194,9 @@ void xway_evict_replace(struct xway_conn *fresh, const struct xway_conn *conn)
 	xway_evict_begin(fresh);
 	if (conn->reason == XWAY_R_LIMIT || conn->reason == XWAY_R_MEMORY)
 		WRITE_ONCE(fresh->ask_at, jiffies + (idle() << POSTPONED_MAX));
+	else if (conn->reason == XWAY_R_STALLED && conn->stalls > 1)
+		WRITE_ONCE(fresh->ask_at, jiffies +
+			   (idle() << min(conn->stalls - 1, POSTPONED_MAX)));
 }
 
 /**

@@ -101,6 +101,56 @@ def test_corked_stream_goes_by_ring(local: Ends) -> None:
     assert now["tx_ring_bytes"] > 0.5 * 256 * 32767, now
 
 
+ECHO = r"""
+import json, socket, subprocess, sys, threading, time
+SIZE = 3 << 20  # more than the rings of both directions hold, less than TCP takes
+listener = socket.create_server(("127.0.0.1", 6002))
+def serve():
+    end, _ = listener.accept()
+    while data := end.recv(65536):
+        end.sendall(data)
+threading.Thread(target=serve, daemon=True).start()
+s = socket.create_connection(("127.0.0.1", 6002))
+def echo(data):
+    s.sendall(data)
+    got = 0
+    while got < len(data):
+        part = s.recv(65536)
+        assert part == data[got:got + len(part)], got
+        got += len(part)
+def by_ring():
+    conns = json.loads(subprocess.run(["xway", "-j", "conn"], capture_output=True, check=True).stdout)
+    return [one["tx"] for one in conns if 6002 in (one["local_port"], one["remote_port"])] == ["ring"] * 2
+data = bytes(range(256)) * (SIZE >> 8)
+took = []
+for turn in range(int(sys.argv[1])):
+    end = time.monotonic() + 60
+    while sys.argv[2] == "ring" and not by_ring():
+        assert time.monotonic() < end, "no ring"
+        for _ in range(20):
+            echo(b"small")
+        time.sleep(0.1)
+    began = time.monotonic()
+    echo(data)
+    took.append(time.monotonic() - began)
+print(json.dumps(took))
+"""
+
+
+def test_a_stall_is_paid_once(local: Ends) -> None:
+    """Each end waits for the other to read, again and again. Only the first time takes a second."""
+    guest = local.passive
+    before = traffic.counters(guest)
+    first, *later = json.loads(guest.run(["python3", "-c", ECHO, "4", "ring"], timeout=300).stdout)
+    traffic.settled(guest)
+    now = traffic.moved(before, traffic.counters(guest))
+    guest.run("xway off --wait 10")
+    by_tcp = max(json.loads(guest.run(["python3", "-c", ECHO, "4", "tcp"], timeout=300).stdout))
+    assert now["reason:stalled"] >= 4, now  # at one end or at both
+    assert first >= 1, (first, later, by_tcp)
+    assert max(later) < by_tcp + 0.7, (first, later, by_tcp)
+
+
 SLEEPER = r"""
 import socket, sys, threading, time
 l = socket.socket(socket.AF_INET, socket.SOCK_STREAM, int(sys.argv[2]))
