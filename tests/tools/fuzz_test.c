@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Random input for xwayd. "bytes": configuration files, offers and events that
- * are near to right ones. "steps": domains come and go, offers and policies
- * change, and after each rest XenStore must be what a few lines here say.
+ * Random input for xwayd. "bytes": configuration files and offers that are near
+ * to right ones. "steps": domains come and go, offers and policies change, and
+ * after each rest XenStore must be what a few lines here say. "values": what
+ * xwayd reads of XenStore is anything. With -DLIBFUZZER the same, and
+ * libFuzzer's input is what chance would be.
  */
 #include <string.h>
 
@@ -10,9 +12,17 @@
 #include "xwayd/log.h"
 
 static uint64_t state;
+static const uint8_t *input, *input_end; /* libFuzzer's, if it is set */
 
 static uint32_t rnd(uint32_t n)
 {
+	uint32_t number = 0;
+
+	if (input) {
+		for (int i = n > 256 ? 4 : 1; i && input < input_end; i--)
+			number = number << 8 | *input++;
+		return number % n;
+	}
 	state ^= state << 13;
 	state ^= state >> 7;
 	state ^= state << 17;
@@ -56,27 +66,32 @@ static size_t mutate(char *buf, size_t len, size_t max)
 	return len;
 }
 
-static void fuzz_config(void)
+static void check_config(char *text, size_t len)
 {
-	static const char good[] =
-		"# a comment\ngroup shop app1 db1\ngroup two\tapp1 aaaaaaaa-0000-4000-8000-000000000001\n"
-		"address app1 10.0.0.5 fd00::5 # more\nallow all\n\n";
-	char buf[512], error[POLICY_ERROR] = "";
-	size_t len = sizeof(good) - 1;
+	char error[POLICY_ERROR] = "";
 	struct policy *p;
 	FILE *file;
 
-	memcpy(buf, good, sizeof(good));
-	len = mutate(buf, len, sizeof(buf) - 1);
 	/* glibc's fmemopen() takes no empty buffer. */
 	if (!len)
 		return;
-	file = fmemopen(buf, len, "r");
+	file = fmemopen(text, len, "r");
 	p = policy_parse(file, "f", error);
 	fclose(file);
 	/* Either a policy or a message with a line. */
 	CHECK(!!p != !strncmp(error, "f:", 2));
 	policy_free(p);
+}
+
+static void fuzz_config(void)
+{
+	static const char good[] =
+		"# a comment\ngroup shop app1 db1\ngroup two\tapp1 aaaaaaaa-0000-4000-8000-000000000001\n"
+		"address app1 10.0.0.5 fd00::5 # more\nallow all\n\n";
+	char buf[512];
+
+	memcpy(buf, good, sizeof(good));
+	check_config(buf, mutate(buf, sizeof(good) - 1, sizeof(buf) - 1));
 }
 
 /* As doc/xenstore.md puts it, in another way than relay.c does. */
@@ -293,6 +308,142 @@ static void steps(int n)
 	mem_free(&m);
 }
 
+/* Anything of up to so many bytes, with no byte of value 0 before its end */
+static size_t anything(char *text, size_t max)
+{
+	size_t len = rnd(max);
+
+	for (size_t i = 0; i < len; i++)
+		text[i] = 1 + rnd(255);
+	text[len] = '\0';
+	return len;
+}
+
+/* A value that is nearly right, or anything */
+static size_t value(char *text, size_t max)
+{
+	static const char *const good[] = {
+		"10.0.0.5",
+		"10.0.0.5/24 fd00::5",
+		"10.0.0.5,10.0.0.6/32",
+		"00:16:3e:00:00:01",
+		"xenbr0",
+		"12",
+		"locked",
+		"/local/domain/0/backend/vif/1/0",
+		"1 0123456789abcdef 5 7",
+		"deadbeef-dead-beef-dead-beef00000001",
+		"guest1",
+		"4294967296",
+	};
+	size_t n = sizeof(good) / sizeof(good[0]);
+
+	if (!rnd(3))
+		return anything(text, max);
+	strcpy(text, good[rnd(n)]);
+	return mutate(text, strlen(text), max - 1);
+}
+
+/* Toolstacks and guests write anything where xwayd reads. */
+static void values(int n)
+{
+	static const char *const nodes[] = {
+		"/local/domain/%u/name",
+		"/local/domain/%u/data/xway/%u",
+		"/local/domain/0/backend/vif/%u/%u/ip",
+		"/local/domain/0/backend/vif/%u/%u/mac",
+		"/local/domain/0/backend/vif/%u/%u/bridge",
+		"/local/domain/0/backend/vif/%u/%u/state",
+		"/local/domain/0/backend/vif/%u/%u/vlan",
+		"/libxl/%u/device/vif/%u/ip",
+		"/libxl/%u/device/vif/%u/mac",
+		"/xapi/00000000-0000-4000-8000-%012u/private/vif/%u/ipv4-allowed",
+		"/xapi/00000000-0000-4000-8000-%012u/private/vif/%u/ipv6-allowed",
+		"/xapi/00000000-0000-4000-8000-%012u/private/vif/%u/locking-mode",
+		"/vm/00000000-0000-4000-8000-%012u/uuid",
+		"/vm/00000000-0000-4000-8000-%012u/origin-uuid",
+		"/xapi/00000000-0000-4000-8000-%012u/private/vif/%u",
+	};
+	char path[STORE_PATH], text[300], name[16];
+	bool there[IDS] = {};
+
+	mem_init(&m);
+	CHECK(!xwayd_start(&x, &m.store, policy()));
+	while (n-- && (!input || input < input_end)) {
+		unsigned int p = 1 + rnd(IDS - 1);
+
+		switch (rnd(12)) {
+		case 0:
+			if (there[p]) {
+				mem_destroy(&m, p);
+			} else {
+				snprintf(text, sizeof(text), "00000000-0000-4000-8000-%012u", p);
+				snprintf(name, sizeof(name), "guest%u", p);
+				mem_create(&m, p, text, name, rnd(2) ? "10.0.0.1" : NULL);
+			}
+			there[p] = !there[p];
+			break;
+		case 1:
+			xwayd_reload(&x, policy());
+			break;
+		case 2:
+			fuzz_event();
+			break;
+		case 3:
+			mem_run(&m, &x, rnd(300));
+			break;
+		default:
+			snprintf(path, sizeof(path), nodes[rnd(sizeof(nodes) / sizeof(nodes[0]))],
+				 p, rnd(3));
+			if (rnd(8))
+				mem_put_bytes(&m, path, text, value(text, sizeof(text)));
+			else
+				mem_rm(&m, path);
+		}
+	}
+	mem_run(&m, &x, 3000);
+	xwayd_stop(&x);
+	mem_free(&m);
+}
+
+#ifdef LIBFUZZER
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text = size ? calloc(1, size) : NULL; /* as long as the input, and its end is 0 */
+
+	if (!text)
+		return 0;
+	memcpy(text, data + 1, size - 1);
+	input = data + 1;
+	input_end = data + size;
+	switch (data[0] % 6) {
+	case 0:
+		check_config(text, size - 1);
+		break;
+	case 1:
+		CHECK(offer_ok(text, size - 1, 1, 2) == is_offer(text, size - 1, 1, 2));
+		CHECK(offer_ok(text, size - 1, 2, 1) == is_offer(text, size - 1, 2, 1));
+		break;
+	case 2:
+		memset(dom, 0, sizeof(dom));
+		steps(8);
+		break;
+	case 3:
+		values(300);
+		break;
+	case 4:
+		fuzz_config();
+		break;
+	case 5:
+		fuzz_offer();
+		break;
+	}
+	free(text);
+	return 0;
+}
+#else
 int main(int argc, char **argv)
 {
 	int n = argc > 2 ? atoi(argv[2]) : 0;
@@ -304,9 +455,14 @@ int main(int argc, char **argv)
 		steps(n);
 		return 0;
 	}
+	if (!strcmp(argv[1], "values")) {
+		values(n);
+		return 0;
+	}
 	for (int i = 0; i < n; i++) {
 		fuzz_config();
 		fuzz_offer();
 	}
 	return 0;
 }
+#endif

@@ -59,3 +59,9 @@ def test_random_bytes(programs, run, seed):
 def test_random_steps(programs, run, seed):
     done = run(programs / "fuzz_test", "steps", 200, seed)
     assert done.returncode == 0, done.stderr[-4000:]
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_random_values(programs, run, seed):
+    done = run(programs / "fuzz_test", "values", 20000, seed)
+    assert done.returncode == 0, done.stderr[-4000:]

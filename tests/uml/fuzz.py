@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rig.errors import RigError
-from rig.host import need_packages, run
+from rig.host import run
+from tests import libfuzzer
 
 HERE = Path(__file__).resolve().parent
 CORPUS = HERE / "corpus.hex"  # an input a line
@@ -51,31 +52,9 @@ def put(fault: Fault, kernel: Path) -> None:
     path.write_text(text.replace(fault.old, fault.new))
 
 
-def compiler() -> str:
-    """Return the newest clang that has libFuzzer; install one if there is none."""
-
-    def found() -> list[str]:
-        runtimes = Path("/usr/lib").glob("llvm-*/lib/clang/*/lib/*/libclang_rt.fuzzer*x86_64.a")
-        versions = {int(path.parts[3].removeprefix("llvm-")) for path in runtimes}
-        return [name for v in sorted(versions) if Path(name := f"/usr/bin/clang-{v}").exists()]
-
-    if not found():
-        for version in (19, 14):  # Debian 13's, Debian 12's
-            names = [f"clang-{version}", f"libclang-rt-{version}-dev"]
-            if (
-                subprocess.run(["apt-cache", "show", *names], capture_output=True, check=False).returncode
-                == 0
-            ):
-                need_packages(names)
-                break
-    if not found():
-        raise RigError("libFuzzer is missing: apt-get install clang libclang-rt-dev")
-    return found()[-1]
-
-
 def build(out: Path) -> None:
     """Build the fuzzer and unpack its corpus, into a folder that has the modules' copy `fuzz`."""
-    clang, binary = compiler(), out / "fuzzer"
+    clang, binary = libfuzzer.compiler(), out / "fuzzer"
     # What this program itself does is nothing that libFuzzer has to learn, so it is not instrumented.
     words = [clang, "-g", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{out / 'fuzz/kernel'}"]
     run([*words, "-c", "-o", f"{binary}.o", HERE / "fuzz.c"])

@@ -68,7 +68,6 @@ struct fuzz_text {
 };
 
 #define FUZZ_GRAIN 4		/* less than a call instruction has */
-#define FUZZ_LATER_MAX 2048u	/* blocks */
 #define FUZZ_TEXTS 3
 #define FUZZ_COUNTERS 131072u
 
