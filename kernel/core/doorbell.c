@@ -43,7 +43,7 @@
  * @last: private to this function: own bell_prod after the channel's last post
  *
  * The caller has stored what the peer is to find, and has made a full barrier: see
- * doorbell_run().
+ * doorbell_take().
  *
  * Context: any but hard interrupt; link's lock held, or as xway_chan_post().
  */

@@ -133,7 +133,7 @@ void xway_words_flag(struct xway_conn *conn, u32 flag)
 	spin_unlock_bh(&conn->lock);
 	/* The flags before what is looked at next:
 	 * - by xway_chan_post() below, whether the last post was taken: pairs with
-	 *   doorbell_run() at the peer;
+	 *   doorbell_take() at the peer;
 	 * - by rx_leave(), the peer's prod: pairs with xway_tx_publish() there;
 	 * - by conn_do_fallback(), the peer's gen: pairs with xway_tx_to_ring() there.
 	 */

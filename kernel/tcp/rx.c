@@ -670,7 +670,7 @@ void xway_rx_cut(struct xway_conn *conn)
 	if (bad)
 		return;
 	/* The flag before the question whether a post is due: pairs with
-	 * doorbell_run() at the peer.
+	 * doorbell_take() at the peer.
 	 */
 	virt_mb();
 	xway_chan_post(&conn->chan);

@@ -161,7 +161,7 @@ void xway_tx_to_tcp(struct xway_conn *conn, struct sock *sk)
 		tx_mark(conn, sk);
 		xway_count(TO_TCP);
 		/* The mark before
-		 * - the question whether a post is due: pairs with doorbell_run()
+		 * - the question whether a post is due: pairs with doorbell_take()
 		 *   at the peer;
 		 * - the look at CUTTING: pairs with xway_rx_cut() there.
 		 */
