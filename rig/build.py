@@ -100,13 +100,13 @@ def _mirror(source: Path, target: Path) -> None:
     known.write_text("\n".join(sorted(now)))
 
 
-def module(debian: Debian, kernel: str, *, selftest: bool = False) -> list[Path]:
+def module(debian: Debian, kernel: str, variant: str = "") -> list[Path]:
     """Build kernel/ for a kernel and return the .ko files, in build/kernel/RELEASE; none without sources.
 
-    With `selftest` the module tests itself as it is loaded, and is in build/kernel/RELEASE-selftest. The
-    sources are copied there first, so that the tree stays clean and releases do not mix; include/ lies
-    beside kernel/ as in the tree. kbuild starts at the first Kbuild or Makefile from kernel/ down. A warning
-    is an error.
+    variant: "selftest", a module that tests itself as it is loaded, or "liar", one that lies to peers. These
+    are in build/kernel/RELEASE-VARIANT. The sources are copied there first, so that the tree stays clean and
+    releases do not mix; include/ lies beside kernel/ as in the tree. kbuild starts at the first Kbuild or
+    Makefile from kernel/ down. A warning is an error.
     """
     source = TREE / "kernel"
     starts = [path.parent for name in ("Kbuild", "Makefile") for path in source.rglob(name)]
@@ -114,14 +114,14 @@ def module(debian: Debian, kernel: str, *, selftest: bool = False) -> list[Path]
         return []
     start = min(starts, key=lambda path: (len(path.parts), path))
     release = kernel_release(debian, kernel)
-    folder = BUILD / "kernel" / (f"{release}-selftest" if selftest else release)
+    folder = BUILD / "kernel" / (f"{release}-{variant}" if variant else release)
     _mirror(source, folder / "kernel")
     if (TREE / "include").is_dir():
         _mirror(TREE / "include", folder / "include")
     with Step(f"building the module for {release}"):
         jobs = f"-j{os.cpu_count() or 1}"
         place = folder / "kernel" / start.relative_to(source)
-        words = ["W=1e", f"XWAY_SELFTEST={int(selftest)}", "modules"]
+        words = ["W=1e", *([f"XWAY_{variant.upper()}=1"] if variant else []), "modules"]
         run([*make(debian, kernel), jobs, f"M={place}", *words])
     built = []
     # Not what an earlier build of other sources has left.

@@ -13,7 +13,7 @@ from rig.machine import Machine
 @pytest.mark.rig(kernel="6.1")
 def test_modules_pass_their_own_tests(machine: Machine) -> None:
     kernel, guest = machine.config.kernel, machine.guest("g1")
-    made = build.module(machine.config.debian, kernel, selftest=True)
+    made = build.module(machine.config.debian, kernel, "selftest")
     modules = {path.stem: path for path in made}
     guest.run("modprobe -r xway")
     for name in ("xway_core", "xway", "mmnet"):
