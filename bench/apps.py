@@ -7,6 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from bench.pair import NETFRONT, RING_SHARE, XWAY, Pair
 from bench.results import CPU, DOM0_CPU, P99, RATE, Load, Metric, Results
@@ -31,6 +32,7 @@ class App(ABC):
     name: str
     metrics: tuple[Metric, ...]
     mib = 0  # that a run copies, if it does
+    way = XWAY  # what netfront is compared with
     ring_share = RING_SHARE
     rounds = 3  # at most
 
@@ -47,6 +49,29 @@ class App(ABC):
     @abstractmethod
     def run(self, client: Guest) -> dict[str, float]:
         """Run the client once; return the figures by the metrics' names."""
+
+    def counted(self) -> Any:
+        """Return what was counted until now of the bytes and the way they went, for proof()."""
+        return self.pair.bytes(), self.pair.fallbacks()
+
+    def proof(self, way: str, before: Any) -> tuple[float | None, int]:
+        """Return which part of how many bytes went the way of the measurement, and note a problem."""
+        then, reasons = before
+        client, server = (new.since(old) for new, old in zip(self.pair.bytes(), then, strict=True))
+        ring = client.tx_ring + server.tx_ring
+        whole = ring + client.tx_tcp + server.tx_tcp
+        share = ring / whole if way == XWAY and whole else None
+        if way == NETFRONT and client.ring + server.ring:
+            self.pair.problem(f"{self.name}: rings carried bytes over netfront (g1 {client}, g2 {server})")
+        if way == XWAY and (share is None or (share < self.ring_share and whole >= ENOUGH)):
+            part = "nothing" if share is None else f"only {share:.1%}"
+            now = self.pair.fallbacks()
+            why = ", ".join(reason for reason, count in now.items() if count > reasons[reason])
+            self.pair.problem(
+                f"{self.name}: {part} of {whole} bytes went by ring"
+                f" (reasons given: {why or 'none'}; g1 {client}, g2 {server})"
+            )
+        return share, whole
 
     def serve_file(self, server: Guest) -> None:
         """Make the file that the client copies, unless another application has."""
@@ -95,17 +120,18 @@ class Sockperf(App):
     """sockperf: ping-pong over TCP."""
 
     name = "sockperf"
+    options: tuple[str, ...] = ("-p", "11111", "--tcp")
     metrics = (Metric("sockperf ping-pong", "µs one way", False, "sockperf ping-pong --tcp, 64 bytes"),)
 
     def start(self, server: Guest, client: Guest) -> None:
         """Start it."""
-        server.start(["sockperf", "server", "--tcp", "-i", self.host, "-p", "11111"])
+        server.start(["sockperf", "server", "-i", self.host, *self.options])
 
     def run(self, client: Guest) -> dict[str, float]:
         """Run it."""
-        words = ["sockperf", "ping-pong", "--tcp", "-i", self.host, "-p", "11111", "-m", "64"]
+        words = ["sockperf", "ping-pong", "-i", self.host, *self.options, "-m", "64"]
         output = self.client([*words, "-t", "2"])  # of 1 s it finds nothing valid
-        return {"sockperf ping-pong": float(_find(r"Latency is ([\d.]+) usec", output))}
+        return {self.metrics[0].name: float(_find(r"Latency is ([\d.]+) usec", output))}
 
 
 class Scp(App):
@@ -539,8 +565,7 @@ def round(app: App, way: str, results: Results, run: Callable[[], dict[str, floa
     """Run an application one way and return a line about it; `run` does it, if given, around app.run()."""
     pair = app.pair
     pair.go(way)
-    before = pair.bytes()
-    reasons = pair.fallbacks()
+    before = app.counted()
     try:
         values = run() if run else app.run(pair.client)
     except RigError as error:
@@ -549,20 +574,8 @@ def round(app: App, way: str, results: Results, run: Callable[[], dict[str, floa
     except (KeyError, ValueError, StopIteration) as error:
         pair.problem(f"{app.name} over {way}: its output is not as expected: {error!r}")
         return f"{way:8} {app.name}: failed"
-    client, server = (now.since(then) for now, then in zip(pair.bytes(), before, strict=True))
-    ring = client.tx_ring + server.tx_ring
-    whole = ring + client.tx_tcp + server.tx_tcp
-    share = ring / whole if way == XWAY and whole else None
-    if way == NETFRONT and client.ring + server.ring:
-        pair.problem(f"{app.name}: rings carried bytes over netfront (g1 {client}, g2 {server})")
-    if way == XWAY and (share is None or (share < app.ring_share and whole >= ENOUGH)):
-        part = "nothing" if share is None else f"only {share:.1%}"
-        why = ", ".join(reason for reason, count in pair.fallbacks().items() if count > reasons[reason])
-        pair.problem(
-            f"{app.name}: {part} of {whole} bytes went by ring"
-            f" (reasons given: {why or 'none'}; g1 {client}, g2 {server})"
-        )
+    share, whole = app.proof(way, before)
     for metric in app.metrics:
         results.add_app(metric, way, values[metric.name], share)
     words = ",  ".join(f"{metric.name} {values[metric.name]:.4g} {metric.unit}" for metric in app.metrics)
-    return f"{way:8} {words}" + ("" if share is None else f"  ({share:.1%} of {whole:,} bytes by ring)")
+    return f"{way:8} {words}" + ("" if share is None else f"  ({share:.1%} of {whole:,} bytes that way)")

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import apps, connections, micro, programs
+from bench import apps, connections, micro, packets, programs
 from bench.pair import HOST, NETFRONT, XWAY, Pair, each
 from bench.results import Results
 from rig import debian, host, machine, qemu
@@ -147,7 +147,7 @@ def _measure_apps(
     rounds = 1 if arguments.quick else min(plan.rounds, most)
     for number in range(rounds):
         for app in [app for app in started if number < app.rounds]:
-            for way in (NETFRONT, XWAY):
+            for way in (NETFRONT, app.way):
                 arguments.say(f"round {number + 1}/{rounds}  {apps.round(app, way, results)}")
 
 
@@ -167,6 +167,9 @@ def measure(pair: Pair, plan: micro.Plan, results: Results, arguments: argparse.
     if not arguments.no_apps:
         kinds = list(apps.FULL_APPS.values()) if arguments.full else list(apps.APPS)
         _measure_apps(pair, plan, kinds, results, arguments)
+    pair.join()  # not before: what was measured until now had no such devices
+    _measure_apps(pair, plan, packets.kinds(pair), results, arguments)
+    pair.part()
     if arguments.full and arguments.clock == "instructions":
         for line in connections.untouched(pair, results, tests, (1, 2048, 65536), pair.machine.dom0):
             arguments.say(line)
@@ -176,7 +179,12 @@ def _measure_all(arguments: argparse.Namespace) -> Results:
     """Boot, measure and end the rig."""
     plan = _plan(arguments)
     config = machine.Config(
-        host=HOST, type=arguments.type, kernel=arguments.kernel, clock=arguments.clock, spare=False
+        host=HOST,
+        type=arguments.type,
+        kernel=arguments.kernel,
+        clock=arguments.clock,
+        spare=False,
+        policy="allow all services=sockets,net",
     )
     if arguments.only or (arguments.full and not arguments.no_apps):
         config = dataclasses.replace(config, programs="compat", memory=1280)

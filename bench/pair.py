@@ -96,6 +96,11 @@ class Pair:
         self.both(lambda guest: guest.run("modprobe mmnet"))
         self.both(lambda guest: guest.run(MM_CARRIER, timeout=60))
 
+    def part(self) -> None:
+        """Have no such devices any more."""
+        self.joined = False
+        self.both(lambda guest: guest.run("modprobe -r mmnet", timeout=60))
+
     def device_bytes(self) -> int:
         """Return the bytes that have left the client by its network device to the server."""
         return int(self.client.read("/sys/class/net/mm0/statistics/tx_bytes"))

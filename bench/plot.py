@@ -17,7 +17,7 @@ from matplotlib.ticker import (  # type: ignore[import-not-found,unused-ignore]
     NullLocator,
 )
 
-from bench.pair import NETFRONT, RING_SHARE, XWAY
+from bench.pair import MMNET, NETFRONT, RING_SHARE, XWAY
 from bench.results import CALL, CALLS, CPU, DOM0_CPU, MANY, P99, RATE, Results, number, size_text
 
 INK, FAINT, GRID = "#1f2933", "#5f6c7b", "#e4e8ee"
@@ -29,9 +29,14 @@ STYLES: dict[str, dict[str, Any]] = {
     "libvchan": {"color": "#e0962b", "marker": "v", "lw": 1.5, "ms": 6, "zorder": 2},
     "memcpy": {"color": "#8a94a0", "marker": ".", "lw": 1.2, "ls": (0, (3, 2)), "ms": 6, "zorder": 1},
 }
+# What is drawn as bars, by what netfront is compared with
+BARS = {
+    XWAY: ("Applications over XWAY's sockets", STYLES[XWAY]["color"]),
+    MMNET: ("What sockets do not carry, by MMNet", "#7b4b94"),
+}
 TIMES = "\N{MULTIPLICATION SIGN}"
 WIDTH = 12.0  # inches
-TITLE = "TCP between two guests of one Xen host"
+TITLE = "Between two guests of one Xen host"
 NAMES = {
     XWAY: "XWAY, guest to guest",
     NETFRONT: "TCP over netfront, guest to guest",
@@ -72,8 +77,15 @@ RC = {
 
 def draw(results: Results, folder: Path) -> list[Path]:
     """Draw it into demo.png and demo.svg of a folder and return their paths."""
-    bars = [metric for metric in results.apps if results.gain(metric) is not None and not metric.load]
-    below = 1.25 + 0.4 * len(bars) if bars else 0.0  # inches
+    groups = []
+    for way in BARS:
+        bars = [
+            one for one in results.apps if one.way == way and not one.load and results.gain(one) is not None
+        ]
+        if bars:
+            groups.append((way, bars))
+    highs = [1.25 + 0.4 * len(bars) for _, bars in groups]  # inches
+    below = sum(highs)
     height = 6.5 + below
     with plt.rc_context(RC):
         figure = plt.figure(figsize=(WIDTH, height))
@@ -85,8 +97,10 @@ def draw(results: Results, folder: Path) -> list[Path]:
         _curves(left, results, "stream", "Bandwidth", "Mbit/s")
         _curves(axes(6.8, below + 1.5, 4.95, 3.7), results, "rr", "Latency", "µs one way")
         _legend(figure, left, (below + 0.55) / height, 3)
-        if bars:
-            _bars(axes(1.75, 0.45, WIDTH - 2.0, below - 0.95), results, bars)
+        bottom = below
+        for (way, bars), high in zip(groups, highs, strict=True):
+            bottom -= high
+            _bars(axes(2.0, bottom + 0.45, WIDTH - 2.25, high - 0.95), results, way, bars)
         return _save(figure, results, folder / "demo")
 
 
@@ -288,11 +302,13 @@ def _loads(axes: Any, results: Results, kind: str, figure: str) -> None:
     axes.set_ylabel(FIGURES[figure][1])
 
 
-def _bars(axes: Any, results: Results, metrics: list[Any]) -> None:
+def _bars(axes: Any, results: Results, way: str, metrics: list[Any]) -> None:
+    """Draw what is gained over netfront; way: by what."""
+    title, color = BARS[way]
     gains = [results.gain(metric) or 0.0 for metric in metrics]
     places = range(len(metrics))
-    by_ring = [min(results.apps[metric][XWAY].shares, default=1.0) >= RING_SHARE for metric in metrics]
-    colors = [STYLES[XWAY]["color"] if ring else "#a9b4c0" for ring in by_ring]
+    this_way = [min(results.apps[metric][way].shares, default=1.0) >= RING_SHARE for metric in metrics]
+    colors = [color if true else "#a9b4c0" for true in this_way]
     axes.barh(places, gains, height=0.62, color=colors, zorder=2)
     axes.axvline(1, color=STYLES[NETFRONT]["color"], lw=2, zorder=2.5)
     axes.set_yticks(places, [metric.name for metric in metrics], color=INK)
@@ -300,15 +316,15 @@ def _bars(axes: Any, results: Results, metrics: list[Any]) -> None:
     axes.tick_params(axis="y", length=0)
     widest = max([*gains, 1.0])
     axes.set_xlim(0, widest * 1.34)
-    for place, metric, gain, ring in zip(places, metrics, gains, by_ring, strict=True):
+    for place, metric, gain, true in zip(places, metrics, gains, this_way, strict=True):
         series = results.apps[metric]
         beside = {"xycoords": "data", "textcoords": "offset points", "va": "center"}
         axes.annotate(f"{gain:.2f}{TIMES}", (gain, place), (6, 0), weight="bold", **beside)
-        change = f"{number(series[NETFRONT].median)} → {number(series[XWAY].median)} {metric.unit}"
-        if not ring:
-            change += " (not by ring)"
+        change = f"{number(series[NETFRONT].median)} → {number(series[way].median)} {metric.unit}"
+        if not true:
+            change += f" (not by {way})"
         axes.annotate(change, (gain, place), (52, 0), color=FAINT, fontsize=9, **beside)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}{TIMES}"))
     axes.grid(True, axis="x", color=GRID, lw=0.9)
     axes.spines["left"].set_visible(False)
-    axes.set_title("Applications, as multiples of netfront (the blue line)")
+    axes.set_title(f"{title}, as multiples of netfront (the blue line)")

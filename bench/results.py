@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
 
-from bench.pair import NETFRONT, XWAY
+from bench.pair import MMNET, NETFRONT, XWAY
 
 # What is measured beside streams and request/response: see connections.py.
 CALL, MANY, UNEVEN = "call", "many", "uneven"
@@ -28,6 +28,12 @@ TABLES = (
     ("elsewhere-rr", "TCP to domain 0 with the module loaded and without, µs one way", "message", (ABSENT,)),
     ("elsewhere-call", "Calls of a connection to domain 0, µs", "call", (ABSENT,)),
 )
+
+# The same of applications, by the way that netfront is compared with
+APP_TABLES = {
+    XWAY: ("Applications from guest to guest", "application", "by ring"),
+    MMNET: ("Packets from guest to guest", "what", "by device"),
+}
 
 
 UNITS = {MANY: "Mbit/s", UNEVEN: "ratio"}  # else by the last word of the mode
@@ -93,8 +99,8 @@ class Series:
         """Return it for JSON."""
         data: dict[str, object] = {"median": _json(self.median), "values": [_json(v) for v in self.values]}
         data |= {"low": _json(min(self.values)), "high": _json(max(self.values))}
-        if self.shares:
-            data["ring_share"] = min(self.shares)
+        if self.shares:  # of the bytes, those that did go this way
+            data["share"] = min(self.shares)
         return data
 
 
@@ -109,13 +115,14 @@ class Load:
 
 @dataclass(frozen=True)
 class Metric:
-    """A figure that an application gives."""
+    """A figure that an application gives. way: what netfront is compared with."""
 
     name: str
     unit: str
     more_is_better: bool
     how: str
     load: Load | None = None
+    way: str = XWAY
 
 
 @dataclass
@@ -149,11 +156,11 @@ class Results:
         }
 
     def gain(self, metric: Metric) -> float | None:
-        """Return how many times better an application is over XWAY; None if that is no number."""
+        """Return how many times better an application is than over netfront; None if that is no number."""
         series = self.apps[metric]
-        if not all(path in series and series[path].median for path in (NETFRONT, XWAY)):
+        if not all(path in series and series[path].median for path in (NETFRONT, metric.way)):
             return None
-        ratio = series[XWAY].median / series[NETFRONT].median
+        ratio = series[metric.way].median / series[NETFRONT].median
         return ratio if metric.more_is_better else 1 / ratio
 
     def to_json(self) -> dict[str, object]:
@@ -172,6 +179,7 @@ class Results:
         for metric, series in self.apps.items():
             row = {"name": metric.name, "unit": metric.unit, "how": metric.how}
             row["more_is_better"] = metric.more_is_better
+            row["way"] = metric.way
             row["paths"] = {path: one.to_json() for path, one in series.items()}
             row["gain"] = self.gain(metric)
             apps.append(row)
@@ -197,13 +205,16 @@ class Results:
                 rows.append(row)
             if len(rows) > 1:
                 parts.append(f"{title}: median of the rounds, and their spread\n\n{_columns(rows)}")
-        if self.apps:
-            rows = [["application", "unit", NETFRONT, XWAY, "gain", "by ring"]]
+        for way, (title, what, share) in APP_TABLES.items():
+            rows = [[what, "unit", NETFRONT, way, "gain", share]]
             for metric, series in self.apps.items():
+                if metric.way != way:
+                    continue
                 gain = self.gain(metric)
-                row = [metric.name, metric.unit, _cell(series.get(NETFRONT)), _cell(series.get(XWAY))]
-                rows.append([*row, "-" if gain is None else f"{gain:.2f} x", _share(series.get(XWAY))])
-            parts.append(f"Applications from guest to guest\n\n{_columns(rows, left=2)}")
+                row = [metric.name, metric.unit, _cell(series.get(NETFRONT)), _cell(series.get(way))]
+                rows.append([*row, "-" if gain is None else f"{gain:.2f} x", _share(series.get(way))])
+            if len(rows) > 1:
+                parts.append(f"{title}\n\n{_columns(rows, left=2)}")
         return "\n\n".join(parts)
 
 

@@ -1,0 +1,130 @@
+"""What sockets do not carry: packets, by the guests' own interfaces, over netfront and by MMNet."""
+
+import json
+from typing import Any
+
+from bench.apps import App, Sockperf
+from bench.pair import MMNET, Pair
+from bench.results import Metric
+from rig.guest import Guest
+
+SINK, ECHO_PORT, SOCKPERF_PORT = "7800", "7801", "11112"
+SIZES = (64, 1400)
+SHARE = 0.95  # the least part of the bytes that must go by the device
+LOOK = "cat /sys/class/net/{mm0,eth0}/statistics/[rt]x_bytes"
+TREE, MOUNTED = "/tmp/exported", "/tmp/mounted"
+EXPORT = f"""set -e
+mkdir -p {TREE} /var/lib/nfs/v4recovery /run/rpc_pipefs
+mount -t tmpfs -o size=160m none {TREE}
+modprobe nfsd
+mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd
+exportfs -o rw,no_root_squash,insecure,fsid=0 '*:{TREE}'
+(rpc.mountd -N 3 -F & ) >/dev/null 2>&1
+rpc.nfsd -N 3 2"""
+
+
+def metric(name: str, unit: str, more_is_better: bool, how: str) -> Metric:
+    """Return one that compares netfront with MMNet."""
+    return Metric(name, unit, more_is_better, how, way=MMNET)
+
+
+class Packets(App):
+    """Something between the guests whose bytes are counted at their interfaces."""
+
+    way = MMNET
+    rounds = 2
+
+    def counted(self) -> tuple[int, int]:
+        """Return the bytes of both guests by mm0, and by eth0, which counts mm0's, too."""
+        texts = self.pair.both(lambda guest: guest.run(["bash", "-c", LOOK]).stdout)
+        numbers = [[int(number) for number in text.split()] for text in texts]
+        return sum(sum(four[:2]) for four in numbers), sum(sum(four[2:]) for four in numbers)
+
+    def proof(self, way: str, before: Any) -> tuple[float | None, int]:
+        """Return which part of how many bytes went by mm0, and note a problem."""
+        device, whole = (now - then for now, then in zip(self.counted(), before, strict=True))
+        share = device / max(whole, 1)
+        if (share < SHARE) if way == MMNET else (share > 1 - SHARE):
+            self.pair.problem(f"{self.name} over {way}: {share:.1%} of {whole} bytes went by MMNet")
+        return share if way == MMNET else None, whole
+
+
+class Datagrams(Packets):
+    """Datagrams of UDP, never more than the receiver has room for."""
+
+    name = "UDP"
+    metrics = tuple(
+        metric(f"UDP, {size} B", "thousands/s", True, f"datagrams of {size} bytes that were answered")
+        for size in SIZES
+    )
+
+    def start(self, server: Guest, client: Guest) -> None:
+        """Start the receiver."""
+        server.start(["packets", "drain", SINK])
+
+    def run(self, client: Guest) -> dict[str, float]:
+        """Send for a while."""
+        found = {}
+        for size, one in zip(SIZES, self.metrics, strict=True):
+            ms = str(200 * self.seconds)
+            line = json.loads(self.client(["packets", "send", str(size), ms, SINK, self.host]))
+            found[one.name] = line["answered"] * 1e6 / line["ns"]
+        return found
+
+
+class Ping(Packets, Sockperf):
+    """sockperf: ping-pong over UDP."""
+
+    name = "sockperf, UDP"
+    options = ("-p", SOCKPERF_PORT)
+    metrics = (metric("sockperf ping-pong, UDP", "µs one way", False, "sockperf ping-pong, 64 bytes"),)
+
+
+class Connects(Packets):
+    """Connections, with sockets' acceleration on in both cases."""
+
+    name = "connections"
+    metrics = (
+        metric("connect()", "µs", False, "connect() to a program that accepts at once"),
+        metric("a whole connection", "µs", False, "connect(), a byte there and back, close()"),
+    )
+
+    def start(self, server: Guest, client: Guest) -> None:
+        """Start the server."""
+        server.start(["xbench", "echo", ECHO_PORT])
+
+    def run(self, client: Guest) -> dict[str, float]:
+        """Make some."""
+        self.pair.both(lambda guest: guest.run(["xway", "on"]))
+        line = json.loads(self.client(["xbench", "connect", self.host, ECHO_PORT, "100"]))
+        return {self.metrics[0].name: line["connect_us"], self.metrics[1].name: line["whole_us"]}
+
+
+class Nfs(Packets):
+    """A file in another guest's memory, by NFS, past the client's cache."""
+
+    name = "NFS"
+    mib = 64
+    metrics = (
+        metric("NFS, read", "Mbit/s", True, f"dd of {mib} MiB by NFS 4.2, O_DIRECT, tmpfs behind it"),
+        metric("NFS, write", "Mbit/s", True, "the same the other way"),
+    )
+
+    def start(self, server: Guest, client: Guest) -> None:
+        """Export a folder and mount it."""
+        server.run(EXPORT, timeout=60)
+        client.run(f"modprobe nfsv4; mkdir -p {MOUNTED}; mount -t nfs4 -o vers=4.2 {self.host}:/ {MOUNTED}")
+
+    def run(self, client: Guest) -> dict[str, float]:
+        """Write a file and read it."""
+        file = f"{MOUNTED}/file"
+        copy = ["dd", "bs=1M", f"count={self.mib}", "status=none"]
+        write = self.copied([*copy, "if=/dev/zero", f"of={file}", "oflag=direct"])
+        read = self.copied([*copy, f"if={file}", "of=/dev/null", "iflag=direct"])
+        return {self.metrics[0].name: read, self.metrics[1].name: write}
+
+
+def kinds(pair: Pair) -> list[type[App]]:
+    """Return what the guests have the programs for."""
+    nfs: list[type[App]] = [Nfs] if pair.machine.config.programs == "compat" else []
+    return [Datagrams, Ping, Connects, *nfs]
