@@ -32,6 +32,7 @@ LOW_MEMORY = 3840
 # An emulated CPU that the host does not run for a while is no stall.
 PATIENCE = "rcupdate.rcu_cpu_stall_timeout=60 watchdog_thresh=30"
 BOOT_SECONDS = 180.0  # much, for a host that does other things too
+HVM_BOOT_SECONDS = 600.0  # firmware and devices are emulated by an emulated domain 0
 LOOK_SECONDS = 30.0  # between two looks at the consoles of guests
 
 
@@ -598,7 +599,8 @@ def _last_words(machine: Machine) -> str:
 
 def _wait(machine: Machine, guest: Guest) -> None:
     """Wait until `guest` runs commands, giving up at once if the emulator dies."""
-    patience = pace.limit(BOOT_SECONDS)
+    slow = machine.config.type == "hvm" and guest.name != "dom0"
+    patience = pace.limit(HVM_BOOT_SECONDS if slow else BOOT_SECONDS)
     end = time.monotonic() + patience
     while True:
         if not machine.alive:
