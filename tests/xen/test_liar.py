@@ -111,7 +111,7 @@ def test_liar(machine: Machine, ends: Ends) -> None:
             was = told(liar)[number]
             liar.run(f"echo {1 << number} >{PARAMETERS}/lies")
             # A lie may end the session, and then the next one is told in a new one.
-            until(lambda: told(liar)[number] > was, lie)  # noqa: B023
+            until(lambda number=number, was=was: told(liar)[number] > was, lie)
             rates[lie] = carried(machine, ends)
             liar.run(f"echo 0 >{PARAMETERS}/lies")
         for number, lie in enumerate(LIES):
@@ -133,4 +133,5 @@ def test_liar(machine: Machine, ends: Ends) -> None:
         traffic.settled(guest)
         assert not traffic.xway(guest, "show")["unrevoked"]
     for guest in honest:
-        guest.run("xway off --wait 20; modprobe -r xway; modprobe xway; xway on")
+        traffic.unload(guest)
+        guest.run("modprobe xway; xway on")
