@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.pair import NETFRONT, RING_SHARE, XWAY, Pair
+from bench.pair import NETFRONT, SHARE, XWAY, Pair
 from bench.results import CPU, DOM0_CPU, P99, RATE, Load, Metric, Results
 from rig.errors import RigError
 from rig.guest import Guest
@@ -33,7 +33,7 @@ class App(ABC):
     metrics: tuple[Metric, ...]
     mib = 0  # that a run copies, if it does
     way = XWAY  # what netfront is compared with
-    ring_share = RING_SHARE
+    ring_share = SHARE
     rounds = 3  # at most
 
     def __init__(self, pair: Pair, quick: bool) -> None:

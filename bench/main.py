@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench import apps, connections, micro, packets, programs
-from bench.pair import HOST, NETFRONT, XWAY, Pair, each
+from bench.pair import EVERYTHING, HOST, NETFRONT, XWAY, Pair, each
 from bench.results import Results
 from rig import debian, host, machine, qemu
 from rig.errors import RigError
@@ -184,7 +184,7 @@ def _measure_all(arguments: argparse.Namespace) -> Results:
         kernel=arguments.kernel,
         clock=arguments.clock,
         spare=False,
-        policy="allow all services=sockets,net",
+        policy=EVERYTHING,
     )
     if arguments.only or (arguments.full and not arguments.no_apps):
         config = dataclasses.replace(config, programs="compat", memory=1280)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from bench.pair import BETWEEN, MMNET, NETFRONT, RING_SHARE, XWAY, Bytes, Pair
+from bench.pair import BETWEEN, MMNET, NETFRONT, SHARE, XWAY, Bytes, Pair
 from bench.results import Results, size_text
 from rig import pace
 from rig.errors import RigError
@@ -119,7 +119,7 @@ class Micro:
             counts += [server.tx_ring, client.rx_ring]
         share = min(1.0, min(counts) / sent)
         what = f"{path}, {mode} of {size_text(size)}"
-        if path == XWAY and share < RING_SHARE:
+        if path == XWAY and share < SHARE:
             self._pair.problem(
                 f"{what}: only {share:.1%} of {sent} bytes went by ring (g1 {client}, g2 {server})"
             )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from bench import programs
 from bench.micro import FIGURE, PORT, RR, STREAM
-from bench.pair import HOST, MMNET, each
+from bench.pair import HOST, MMNET, ByDevice, each
 from rig import build, machine, pace
 from rig.errors import RigError
 from rig.guest import Guest
@@ -20,7 +20,6 @@ SINK = "7800"
 SIZES = (64, 256, 1472)  # bytes of a datagram; the last fills a frame of 1514
 STREAMS = ((STREAM, 65536), (STREAM, 2048), (RR, 1))
 WARM = 20  # ms
-WANTED = 0.95  # the least part of the bytes that must go the way it is about
 UNIT = {STREAM: "Mbit/s", RR: "µs"}
 
 
@@ -61,22 +60,18 @@ class Outside:
         before = self._bytes()
         words = [mode, str(size), str(self._ms), str(WARM)]
         line = json.loads(client.run(["xbench", "tcp", server.ip4, PORT, *words], timeout=300).stdout)
-        self._check(f"{way}, {mode} of {size}", way, before)
+        self._check(f"{mode} of {size}", way, self._bytes().since(before))
         return float(line[FIGURE[mode]])
 
-    def _check(self, what: str, way: str, before: tuple[int, int], count: int = 1) -> None:
-        """Fail if bytes did not go the way that was measured."""
-        device, vif = (now - then for now, then in zip(self._bytes(count), before, strict=True))
-        share = device / max(vif, 1)  # the vif counts what goes by the device, too
-        if share < WANTED if way == MMNET else share > 1 - WANTED:
-            raise RigError(f"{what}: {share:.0%} of {vif} bytes went by MMNet")
+    def _bytes(self, count: int = 1) -> ByDevice:
+        """Return the bytes of so many guests until now."""
+        return ByDevice.of(self.guests[:count])
 
-    def _bytes(self, count: int = 1) -> tuple[int, int]:
-        """Return what so many guests sent and received by their devices to domain 0, and by their vifs."""
-        look = "cat /sys/class/net/{mm0,eth0}/statistics/[rt]x_bytes"
-        texts = each(self.guests[:count], lambda guest: guest.run(["bash", "-c", look]).stdout)
-        numbers = [[int(number) for number in text.split()] for text in texts]
-        return sum(sum(four[:2]) for four in numbers), sum(sum(four[2:]) for four in numbers)
+    @staticmethod
+    def _check(what: str, way: str, went: ByDevice) -> None:
+        """Fail if bytes did not go the way that was measured."""
+        if wrong := went.wrong(way):
+            raise RigError(f"{way}, {what}: {wrong}")
 
     def send(self, way: str, size: int, count: int) -> float:
         """Send datagrams to so many guests at once; return thousands a second that they received."""
@@ -86,7 +81,7 @@ class Outside:
         line = json.loads(self.dom0.run(words, timeout=300).stdout)
         if line["stalls"]:
             raise RigError(f"{way}, datagrams of {size} to {count} guests: some were lost: {line}")
-        self._check(f"{way}, datagrams of {size}", way, before, count)
+        self._check(f"datagrams of {size}", way, self._bytes(count).since(before))
         return float(line["answered"]) * 1e6 / float(line["ns"])
 
 

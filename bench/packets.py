@@ -4,23 +4,26 @@ import json
 from typing import Any
 
 from bench.apps import App, Sockperf
-from bench.pair import MMNET, Pair
+from bench.pair import MMNET, ByDevice, Pair
 from bench.results import Metric
 from rig.guest import Guest
 
 SINK, ECHO_PORT, SOCKPERF_PORT = "7800", "7801", "11112"
 SIZES = (64, 1400)
-SHARE = 0.95  # the least part of the bytes that must go by the device
-LOOK = "cat /sys/class/net/{mm0,eth0}/statistics/[rt]x_bytes"
 TREE, MOUNTED = "/tmp/exported", "/tmp/mounted"
-EXPORT = f"""set -e
-mkdir -p {TREE} /var/lib/nfs/v4recovery /run/rpc_pipefs
-mount -t tmpfs -o size=160m none {TREE}
+EXPORT = """set -e
+mkdir -p $TREE /var/lib/nfs/v4recovery /run/rpc_pipefs
+mount -t tmpfs -o size=160m none $TREE
 modprobe nfsd
 mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd
-exportfs -o rw,no_root_squash,insecure,fsid=0 '*:{TREE}'
+exportfs -o rw,no_root_squash,insecure,fsid=0 *:$TREE
 (rpc.mountd -N 3 -F & ) >/dev/null 2>&1
 rpc.nfsd -N 3 2"""
+
+
+def export(server: Guest, tree: str) -> None:
+    """Have the server's kernel export a new folder in its memory, as the root of NFS 4."""
+    server.run(f"TREE={tree}; {EXPORT}", timeout=60)
 
 
 def metric(name: str, unit: str, more_is_better: bool, how: str) -> Metric:
@@ -34,19 +37,16 @@ class Packets(App):
     way = MMNET
     rounds = 2
 
-    def counted(self) -> tuple[int, int]:
-        """Return the bytes of both guests by mm0, and by eth0, which counts mm0's, too."""
-        texts = self.pair.both(lambda guest: guest.run(["bash", "-c", LOOK]).stdout)
-        numbers = [[int(number) for number in text.split()] for text in texts]
-        return sum(sum(four[:2]) for four in numbers), sum(sum(four[2:]) for four in numbers)
+    def counted(self) -> ByDevice:
+        """Return the bytes of both guests until now."""
+        return ByDevice.of([self.pair.client, self.pair.server])
 
     def proof(self, way: str, before: Any) -> tuple[float | None, int]:
         """Return which part of how many bytes went by mm0, and note a problem."""
-        device, whole = (now - then for now, then in zip(self.counted(), before, strict=True))
-        share = device / max(whole, 1)
-        if (share < SHARE) if way == MMNET else (share > 1 - SHARE):
-            self.pair.problem(f"{self.name} over {way}: {share:.1%} of {whole} bytes went by MMNet")
-        return share if way == MMNET else None, whole
+        went = self.counted().since(before)
+        if wrong := went.wrong(way):
+            self.pair.problem(f"{self.name} over {way}: {wrong}")
+        return went.share if way == MMNET else None, went.eth0
 
 
 class Datagrams(Packets):
@@ -112,7 +112,7 @@ class Nfs(Packets):
 
     def start(self, server: Guest, client: Guest) -> None:
         """Export a folder and mount it."""
-        server.run(EXPORT, timeout=60)
+        export(server, TREE)
         client.run(f"modprobe nfsv4; mkdir -p {MOUNTED}; mount -t nfs4 -o vers=4.2 {self.host}:/ {MOUNTED}")
 
     def run(self, client: Guest) -> dict[str, float]:

@@ -11,11 +11,13 @@ from rig.errors import RigError
 from rig.guest import Guest
 from rig.machine import Machine
 
-RING_SHARE = 0.95  # the least part of the payload that must go by ring, for a figure to count as XWAY's
+SHARE = 0.95  # the least part of the bytes that must go the way that a figure is about, for it to count
+INTERFACES = "cat /sys/class/net/{mm0,eth0}/statistics/[rt]x_bytes"
 LOOK = """ps ax -o pid,stat,wchan:24,args | grep -v '\\]$' | tail -8
 ss -tnoimH | grep -A1 -v 'ESTAB.*:7700' | head -20; xway -j conn; xway stats; dmesg | tail -5"""
 NETFRONT, XWAY, MMNET = "netfront", "xway", "mmnet"
 BETWEEN = (NETFRONT, XWAY, MMNET)
+EVERYTHING = "allow all services=sockets,net"  # the policy
 MM_CARRIER = "for i in $(seq 300); do ip link show mm0 | grep -q LOWER_UP && exit 0; sleep 0.1; done; exit 1"
 HOST = "12"  # the Debian that all figures in RESULTS.md are from, so that new ones compare with them
 
@@ -31,6 +33,36 @@ def each(guests: Sequence[Guest], work: Callable[[Guest], T]) -> list[T]:
 def go(guests: Sequence[Guest], way: str) -> None:
     """Have connections between them that are made from now on go this way."""
     each(guests, lambda guest: guest.run(["xway", "on" if way == XWAY else "off"], timeout=60))
+
+
+@dataclass(frozen=True)
+class ByDevice:
+    """Bytes of guests' interfaces: by mm0, and by eth0, which counts what goes by mm0 in its shade, too."""
+
+    mmnet: int
+    eth0: int
+
+    @classmethod
+    def of(cls, guests: Sequence[Guest]) -> "ByDevice":
+        """Return what they have sent and received until now."""
+        texts = each(guests, lambda guest: guest.run(["bash", "-c", INTERFACES]).stdout)
+        numbers = [[int(number) for number in text.split()] for text in texts]
+        return cls(sum(sum(four[:2]) for four in numbers), sum(sum(four[2:]) for four in numbers))
+
+    def since(self, before: "ByDevice") -> "ByDevice":
+        """Return the difference."""
+        return ByDevice(self.mmnet - before.mmnet, self.eth0 - before.eth0)
+
+    @property
+    def share(self) -> float:
+        """The part that went by MMNet."""
+        return self.mmnet / max(self.eth0, 1)
+
+    def wrong(self, way: str) -> str:
+        """Return what is wrong if they did not go this way, else nothing."""
+        if self.share >= SHARE if way == MMNET else self.share <= 1 - SHARE:
+            return ""
+        return f"{self.share:.1%} of {self.eth0} bytes went by MMNet"
 
 
 @dataclass(frozen=True)

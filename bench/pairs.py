@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from bench import programs
 from bench.micro import PORT
-from bench.pair import HOST, NETFRONT, RING_SHARE, XWAY, each, go
+from bench.pair import HOST, NETFRONT, SHARE, XWAY, each, go
 from rig import machine, pace
 from rig.errors import RigError
 from rig.guest import Guest
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
                 for pairs in ([every[0]], every):
                     netfront, ring, events = measure(guests, pairs, arguments.seconds)
                     figure = ring if way == XWAY else netfront
-                    if figure < RING_SHARE * (ring + netfront):
+                    if figure < SHARE * (ring + netfront):
                         wrong.append(f"{way}: {netfront:.0f} Mbit/s by netfront, {ring:.0f} by ring")
                     found.setdefault((way, len(pairs)), []).append(figure)
                     what = f"{way}, {len(pairs)} pairs: {figure:.4g} Mbit/s"

@@ -17,7 +17,7 @@ from matplotlib.ticker import (  # type: ignore[import-not-found,unused-ignore]
     NullLocator,
 )
 
-from bench.pair import MMNET, NETFRONT, RING_SHARE, XWAY
+from bench.pair import MMNET, NETFRONT, SHARE, XWAY
 from bench.results import CALL, CALLS, CPU, DOM0_CPU, MANY, P99, RATE, Results, number, size_text
 
 INK, FAINT, GRID = "#1f2933", "#5f6c7b", "#e4e8ee"
@@ -307,7 +307,7 @@ def _bars(axes: Any, results: Results, way: str, metrics: list[Any]) -> None:
     title, color = BARS[way]
     gains = [results.gain(metric) or 0.0 for metric in metrics]
     places = range(len(metrics))
-    this_way = [min(results.apps[metric][way].shares, default=1.0) >= RING_SHARE for metric in metrics]
+    this_way = [min(results.apps[metric][way].shares, default=1.0) >= SHARE for metric in metrics]
     colors = [color if true else "#a9b4c0" for true in this_way]
     axes.barh(places, gains, height=0.62, color=colors, zorder=2)
     axes.axvline(1, color=STYLES[NETFRONT]["color"], lw=2, zorder=2.5)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bench import apps, counts, micro, plugin, programs
-from bench.pair import BETWEEN, HOST, MMNET, NETFRONT, XWAY, Pair
+from bench.pair import BETWEEN, EVERYTHING, HOST, MMNET, NETFRONT, XWAY, Pair
 from bench.results import Results
 from rig import debian, machine
 from rig.errors import RigError
@@ -145,7 +145,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not COPIES.keys().isdisjoint(arguments.test):
         config = dataclasses.replace(config, programs="compat", memory=1280)
     if MMNET in paths:
-        config = dataclasses.replace(config, policy="allow all services=sockets,net")
+        config = dataclasses.replace(config, policy=EVERYTHING)
     rig = machine.up(config, "profile", die_with_us=True)
     try:
         pair = Pair(rig)

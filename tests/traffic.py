@@ -116,6 +116,22 @@ def rings():
     return sum(conn["tx"] == conn["rx"] == "ring" for conn in conns)
 """
 
+# The same: a connection within the guest to a thread that sends back what it receives.
+ECHOED = """
+import socket, threading
+def echoed(port, protocol=0):
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, protocol)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    listener.listen()
+    def serve():
+        end, _ = listener.accept()
+        while data := end.recv(65536):
+            end.sendall(data)
+    threading.Thread(target=serve, daemon=True).start()
+    return socket.create_connection(("127.0.0.1", port))
+"""
+
 
 def saved(name: str) -> str:
     """Return domain 0's command that saves a guest and restores it at once."""

@@ -101,18 +101,13 @@ def test_corked_stream_goes_by_ring(local: Ends) -> None:
     assert now["tx_ring_bytes"] > 0.5 * 256 * 32767, now
 
 
-ECHO = (
+STALLING = (
     traffic.RINGS
+    + traffic.ECHOED
     + r"""
-import socket, sys, threading, time
+import sys, time
 SIZE = 3 << 20  # more than the rings of both directions hold, less than TCP takes
-listener = socket.create_server(("127.0.0.1", 6002))
-def serve():
-    end, _ = listener.accept()
-    while data := end.recv(65536):
-        end.sendall(data)
-threading.Thread(target=serve, daemon=True).start()
-s = socket.create_connection(("127.0.0.1", 6002))
+s = echoed(6002)
 def echo(data):
     s.sendall(data)
     got = 0
@@ -141,41 +136,31 @@ def test_a_stall_is_paid_once(local: Ends) -> None:
     """Each end waits for the other to read, again and again. Only the first time takes a second."""
     guest = local.passive
     before = traffic.counters(guest)
-    first, *later = json.loads(guest.run(["python3", "-c", ECHO, "4", "ring"], timeout=300).stdout)
+    first, *later = json.loads(guest.run(["python3", "-c", STALLING, "4", "ring"], timeout=300).stdout)
     traffic.settled(guest)
     now = traffic.moved(before, traffic.counters(guest))
     guest.run("xway off --wait 10")
-    by_tcp = max(json.loads(guest.run(["python3", "-c", ECHO, "4", "tcp"], timeout=300).stdout))
+    by_tcp = max(json.loads(guest.run(["python3", "-c", STALLING, "4", "tcp"], timeout=300).stdout))
     assert now["reason:stalled"] >= 4, now  # at one end or at both
     assert first >= 1, (first, later, by_tcp)
     assert max(later) < by_tcp + 0.7, (first, later, by_tcp)
 
 
-SLEEPER = r"""
-import socket, sys, threading, time
-l = socket.socket(socket.AF_INET, socket.SOCK_STREAM, int(sys.argv[2]))
-l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-l.bind(("127.0.0.1", 6000))
-l.listen()
-def serve():
-    c, _ = l.accept()
-    while True:
-        b = c.recv(65536)
-        if not b: break
-        c.sendall(b)
-threading.Thread(target=serve, daemon=True).start()
-s = socket.create_connection(("127.0.0.1", 6000))
+SLEEPER = (
+    traffic.ECHOED
+    + r"""
+import sys, time
+s = echoed(6000, int(sys.argv[2]))
+def echo(data):
+    s.sendall(data)
+    assert s.recv(len(data), socket.MSG_WAITALL) == data
 for i in range(50):
-    s.sendall(b"x" * 1000)
-    n = 0
-    while n < 1000: n += len(s.recv(1000 - n))
-print("ready", flush=True)
-sys.stdin.readline() if False else time.sleep(float(sys.argv[1]))
-s.sendall(b"y" * 100)
-n = 0
-while n < 100: n += len(s.recv(100 - n))
+    echo(b"x" * 1000)
+time.sleep(float(sys.argv[1]))
+echo(b"y" * 100)
 print("done", flush=True)
 """
+)
 
 
 @pytest.mark.parametrize("protocol", ["tcp", "mptcp"])
@@ -308,15 +293,11 @@ def test_a_ring_that_only_its_reader_holds_up_does_not_grow(local: Ends) -> None
     traffic.settled(local.passive)
 
 
-TALKER = r"""
-import socket, subprocess, threading, time
-l = socket.create_server(("127.0.0.1", 6000))
-def serve():
-    c, _ = l.accept()
-    while b := c.recv(65536):
-        c.sendall(b)
-threading.Thread(target=serve, daemon=True).start()
-s = socket.create_connection(("127.0.0.1", 6000))
+TALKER = (
+    traffic.ECHOED
+    + r"""
+import subprocess, time
+s = echoed(6000)
 def echo():
     s.sendall(b"x" * 100)
     assert len(s.recv(100, socket.MSG_WAITALL)) == 100
@@ -327,6 +308,7 @@ while time.monotonic() < end:
 subprocess.run(["xway", "off", "--wait", "5"], check=True)
 echo()
 """
+)
 
 
 @pytest.fixture

@@ -10,20 +10,17 @@ from rig.debian import Debian
 from rig.guest import Guest
 from rig.host import need_packages
 from rig.machine import Machine
+from tests import traffic
 
-TALK = r"""
-import socket, threading
-listener = socket.create_server(("127.0.0.1", 6000))
-def serve():
-    s, _ = listener.accept()
-    while text := s.recv(65536):
-        s.sendall(text)
-threading.Thread(target=serve, daemon=True).start()
-s = socket.create_connection(("127.0.0.1", 6000))
+TALK = (
+    traffic.ECHOED
+    + r"""
+s = echoed(6000)
 for _ in range(20):
     s.sendall(b"x" * 1000)
     assert len(s.recv(1000, socket.MSG_WAITALL)) == 1000
 """
+)
 
 
 def sign(debian: Debian, kernel: str, modules: list[Path], folder: Path) -> list[Path]:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from bench import packets
 from tests.programs.way import MIB, Way, smbd
 
 pytestmark = [pytest.mark.rig(kernel="6.12"), pytest.mark.rig(kernel="6.1")]
@@ -78,15 +79,9 @@ def test_ksmbd_with_cifs(way: Way) -> None:
 
 
 def test_nfs_mount(way: Way) -> None:
-    way.server.run("mkdir -p /tmp/t/n; mount -t tmpfs none /tmp/t/n -o size=16m")
+    packets.export(way.server, "/tmp/t/n")
     try:
         want = way.file(4 * MIB, "/tmp/t/n/file")
-        way.server.run(
-            "modprobe nfsd; mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd;"
-            " mkdir -p /var/lib/nfs/v4recovery /run/rpc_pipefs;"
-            " exportfs -o rw,no_root_squash,insecure,fsid=0 '*:/tmp/t/n';"
-            " (rpc.mountd -N 3 -F & ) >/dev/null 2>&1; rpc.nfsd -N 3 2"
-        )
         way.get("modprobe nfsv4")
         share = f"mount -t nfs4 -o vers=4.2 {way.host}:/"
         with way.carries(MIB, "socket-in-use"), mounted(way, share):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from bench import counts, micro, plugin, programs
-from bench.pair import NETFRONT, RING_SHARE, XWAY, Pair
+from bench.pair import NETFRONT, SHARE, XWAY, Pair
 from bench.results import Results
 from rig.guest import Guest
 from rig.machine import Machine
@@ -101,7 +101,7 @@ def counted(pair: Pair, test: micro.Micro, mode: str, size: int) -> tuple[dict[s
         after = [traffic.counters(guest) for guest in guests]
         moved = [traffic.moved(*both) for both in zip(before, after, strict=True)]
         sent = int(line["sent"]) * (2 if mode == "rr" else 1)
-        if sum(end["tx_ring_bytes"] for end in moved) > RING_SHARE * sent:
+        if sum(end["tx_ring_bytes"] for end in moved) > SHARE * sent:
             events = sum(end["events_sent"] for end in moved)
             return line, sent / size, events, packets(pair.client) - packets_before
     raise AssertionError(f"of {sent} bytes too few went by ring: {moved}")
