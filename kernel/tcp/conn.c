@@ -886,6 +886,13 @@ static unsigned long user_limit(const struct sock *sk)
 	return ms ? msecs_to_jiffies(ms) : MAX_JIFFY_OFFSET;
 }
 
+/* Jiffies after which the helper looks at a sender that waits */
+static unsigned long look_after(const struct xway_conn *conn)
+{
+	/* Its helper may count one more meanwhile: that look is early or late, no harm. */
+	return READ_ONCE(conn->stalls) ? STALL_AGAIN : STALL;
+}
+
 /**
  * xway_conn_waits() - a sender begins to wait for room in the ring
  * @conn: connection, whose XWAY_F_WAITING the caller has set
@@ -900,8 +907,7 @@ void xway_conn_waits(struct xway_conn *conn, const struct sock *sk)
 	if (user_limit(sk) < STALL)
 		xway_conn_queue(conn);
 	else if (refcount_inc_not_zero(&conn->ref) &&
-		 !queue_delayed_work(xway_conn_wq, &conn->work,
-				     conn->stalls ? STALL_AGAIN : STALL))
+		 !queue_delayed_work(xway_conn_wq, &conn->work, look_after(conn)))
 		xway_conn_put(conn);
 }
 
@@ -931,11 +937,10 @@ static void conn_check_wait(struct xway_conn *conn, struct sock *sk)
 		conn_abort(conn, sk, ETIMEDOUT);
 	} else if (waited >= stall) {
 		if (xway_conn_park(conn, XWAY_R_STALLED) && conn->stalls < U8_MAX)
-			conn->stalls++;
+			WRITE_ONCE(conn->stalls, conn->stalls + 1);
 	} else {
 		set_bit(XWAY_F_WAITING, &conn->flags);
-		stall = min(limit, stall) - waited;
-		conn_queue_in(conn, conn->stalls ? min(stall, STALL_AGAIN) : stall);
+		conn_queue_in(conn, min(min(limit, stall) - waited, look_after(conn)));
 	}
 }
 
