@@ -11,11 +11,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/genetlink.h>
 #include <linux/if_packet.h>
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,12 +28,14 @@
 #include <unistd.h>
 
 #include "core/selftest/fuzz.h"
+#include "../include/uapi/linux/xway.h"
 
 /* libFuzzer's */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 
 #define PAIRS 3
-#define STEPS 32 /* of a write() */
+#define STEPS 32   /* of a write() */
+#define PREFIXES 8 /* that one input gives to the transport "local" */
 
 /* More than any receive queue and ring hold */
 #define INQ_MAX (64 << 20)
@@ -40,13 +44,35 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 __attribute__((section("__libfuzzer_extra_counters"), used)) static uint8_t counters[FUZZ_COUNTERS];
 static uint8_t *sum;
 
-static int device = -1, listener = -1, packets[2] = { -1, -1 };
+/* A request by netlink, which gets longer until it is sent */
+struct request {
+	struct nlmsghdr head;
+	struct genlmsghdr genl;
+	uint8_t attrs[256];
+};
+
+static int device = -1, listener = -1, netlink = -1, packets[2] = { -1, -1 };
+static uint16_t families[2];
+static struct request request, added[PREFIXES];
+static size_t n_added;
+static int set; /* acceleration was turned on or off */
 static int pairs[PAIRS][2];
 static struct fuzz_step steps[STEPS];
 static size_t n_steps;
 
 /* What calls of honest programs are made of; the others are steps of the peer. */
-enum { CALL_PAIR, CALL_SEND, CALL_RECV, CALL_ASK, CALL_CLOSE, CALL_OPTION, CALL_FRAME, CALLS };
+enum {
+	CALL_PAIR,
+	CALL_SEND,
+	CALL_RECV,
+	CALL_ASK,
+	CALL_CLOSE,
+	CALL_OPTION,
+	CALL_FRAME,
+	CALL_ATTR,
+	CALL_NETLINK,
+	CALLS
+};
 
 #define CALL_FLAG 0x80 /* in the first byte of four: a call, not a step */
 
@@ -95,6 +121,110 @@ static void open_pair(int *pair)
 	pair[1] = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
 }
 
+/* ---- netlink ---- */
+
+static void clear_request(void)
+{
+	memset(&request, 0, sizeof(request));
+	request.head.nlmsg_len = offsetof(struct request, attrs);
+}
+
+/* @size: of the payload; its first byte is @first, the others are 0. @len: what the attribute says */
+static void add_attr(int type, size_t size, size_t len, int first)
+{
+	size_t at = request.head.nlmsg_len, whole = NLA_ALIGN(NLA_HDRLEN + size);
+	struct nlattr *attr = (void *)((char *)&request + at);
+
+	if (at + whole > sizeof(request))
+		return;
+	attr->nla_type = type;
+	attr->nla_len = NLA_HDRLEN + len;
+	if (size)
+		*(uint8_t *)(attr + 1) = first;
+	request.head.nlmsg_len = at + whole;
+}
+
+static size_t answer(void *buf, size_t size)
+{
+	ssize_t len = recv(netlink, buf, size, MSG_DONTWAIT);
+
+	return len < 0 ? 0 : len;
+}
+
+static void send_request(int family, int cmd, int flags)
+{
+	static char buf[32768];
+
+	request.head.nlmsg_type = family;
+	request.head.nlmsg_flags = NLM_F_REQUEST | flags;
+	request.genl.cmd = cmd;
+	request.genl.version = XWAY_GENL_VERSION;
+	if (send(netlink, &request, request.head.nlmsg_len, 0) < 0)
+		die("a request by netlink");
+	/* Each look has a dump go on. */
+	while (answer(buf, sizeof(buf)))
+		;
+}
+
+/* What an input has added and set is undone after it. */
+static void ask(const uint8_t *in)
+{
+	static const int flags[] = { 0, NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP | NLM_F_ACK };
+	int core = in[1] & 1, cmd = in[2] % (XWAY_CMD_MAX + 2);
+
+	if (core && cmd == XWAY_CMD_LOCAL_ADD) {
+		if (n_added == PREFIXES)
+			return;
+		added[n_added++] = request;
+	}
+	set |= !core && cmd == XWAY_CMD_SET;
+	send_request(families[core], cmd, flags[in[1] / 2 % 4]);
+	clear_request();
+}
+
+static void undo(void)
+{
+	if (!set && !n_added)
+		return;
+	while (n_added) {
+		request = added[--n_added];
+		send_request(families[1], XWAY_CMD_LOCAL_DEL, 0);
+	}
+	clear_request();
+	add_attr(XWAY_A_ON, 1, 1, 1);
+	send_request(families[0], XWAY_CMD_SET, 0);
+	clear_request();
+	/* What was open stays on TCP. */
+	for (int i = 0; i < PAIRS; i++)
+		close_pair(pairs[i]);
+	set = 0;
+}
+
+static uint16_t find_family(const char *name)
+{
+	struct request reply;
+	size_t len, at = offsetof(struct request, attrs);
+
+	clear_request();
+	add_attr(CTRL_ATTR_FAMILY_NAME, strlen(name) + 1, strlen(name) + 1, 0);
+	memcpy(request.attrs + NLA_HDRLEN, name, strlen(name));
+	request.head.nlmsg_type = GENL_ID_CTRL;
+	request.head.nlmsg_flags = NLM_F_REQUEST;
+	request.genl.cmd = CTRL_CMD_GETFAMILY;
+	if (send(netlink, &request, request.head.nlmsg_len, 0) < 0)
+		die(name);
+	len = answer(&reply, sizeof(reply));
+	while (at + NLA_HDRLEN <= len) {
+		const struct nlattr *attr = (void *)((char *)&reply + at);
+
+		if (attr->nla_type == CTRL_ATTR_FAMILY_ID)
+			return *(uint16_t *)(attr + 1);
+		at += NLA_ALIGN(attr->nla_len);
+	}
+	die(name);
+	return 0;
+}
+
 static void call(const uint8_t *in)
 {
 	static const int flags[] = { 0, MSG_PEEK, MSG_TRUNC, MSG_WAITALL };
@@ -105,7 +235,7 @@ static void call(const uint8_t *in)
 	socklen_t info_len = sizeof(info);
 	int value = in[2];
 
-	switch (in[0] % CALLS) {
+	switch ((in[0] & ~CALL_FLAG) % CALLS) {
 	case CALL_PAIR:
 		open_pair(pair);
 		break;
@@ -144,6 +274,12 @@ static void call(const uint8_t *in)
 		memset(buf, in[2], 14);
 		buf[12] = 8 | (in[1] & 0x80);
 		send(packets[in[1] & 1], buf, len < 60 ? 60 : len, MSG_DONTWAIT);
+		break;
+	case CALL_ATTR:
+		add_attr(in[1] % (XWAY_A_MAX + 2), in[2] % 24, in[2] % 24 + in[2] / 32 * 64, in[3]);
+		break;
+	case CALL_NETLINK:
+		ask(in);
 		break;
 	}
 }
@@ -195,6 +331,12 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 		die("/dev/xway_fuzz");
 	if (bind(listener, (void *)&addr, sizeof(addr)) || listen(listener, 10))
 		die("listen");
+	netlink = socket(AF_NETLINK, SOCK_RAW, NETLINK_GENERIC);
+	if (netlink < 0)
+		die("netlink");
+	families[0] = find_family(XWAY_GENL_NAME);
+	families[1] = find_family(XWAY_CORE_GENL_NAME);
+	clear_request();
 	add_texts();
 	for (int i = 0; i < PAIRS; i++)
 		pairs[i][0] = pairs[i][1] = -1;
@@ -229,6 +371,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t len)
 		in += n;
 		len -= n;
 	}
+	undo();
 	add_step((struct fuzz_step){ .what = FUZZ_PUMP });
 	flush_steps();
 	if (read(device, counters, sizeof(counters)) != sizeof(counters))
@@ -284,6 +427,11 @@ static size_t new_record(uint8_t *to, uint32_t *state)
 	if (r >> 30)
 		return sizeof(step);
 	to[0] = CALL_FLAG | r % CALLS;
+	if (r % CALLS == CALL_ATTR && next(state) & 1) {
+		/* An address of one byte that counts, or a small number */
+		to[1] = next(state) & 1 ? XWAY_A_ADDR : next(state) & 1 ? XWAY_A_PREFIX : XWAY_A_ON;
+		to[2] = to[1] != XWAY_A_ADDR ? 1 : next(state) & 1 ? 4 : 16;
+	}
 	return 4;
 }
 

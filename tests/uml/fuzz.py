@@ -40,6 +40,7 @@ FAULTS = [
     Fault(
         "a post for a channel that has ended", "core/doorbell.c", "chan && !xa_is_value(chan) &&", "chan &&"
     ),
+    Fault("a request without an address", "core/netlink.c", "if (!a || !p) {", "if (!p) {"),
 ]
 
 
