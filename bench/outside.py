@@ -57,18 +57,18 @@ class Outside:
 
     def stream(self, way: str, client: Guest, server: Guest, mode: str, size: int) -> float:
         """Run xbench; return Mbit/s or µs by the guests' clock."""
-        before = self._bytes()
+        before = self.bytes()
         words = [mode, str(size), str(self._ms), str(WARM)]
         line = json.loads(client.run(["xbench", "tcp", server.ip4, PORT, *words], timeout=300).stdout)
-        self._check(f"{mode} of {size}", way, self._bytes().since(before))
+        self.check(f"{mode} of {size}", way, self.bytes().since(before))
         return float(line[FIGURE[mode]])
 
-    def _bytes(self, count: int = 1) -> ByDevice:
+    def bytes(self, count: int = 1) -> ByDevice:
         """Return the bytes of so many guests until now."""
         return ByDevice.of(self.guests[:count])
 
     @staticmethod
-    def _check(what: str, way: str, went: ByDevice) -> None:
+    def check(what: str, way: str, went: ByDevice) -> None:
         """Fail if bytes did not go the way that was measured."""
         if wrong := went.wrong(way):
             raise RigError(f"{way}, {what}: {wrong}")
@@ -76,12 +76,12 @@ class Outside:
     def send(self, way: str, size: int, count: int) -> float:
         """Send datagrams to so many guests at once; return thousands a second that they received."""
         hosts = [guest.ip4 for guest in self.guests[:count]]
-        before = self._bytes(count)
+        before = self.bytes(count)
         words = ["packets", "send", str(size), str(self._ms), SINK, *hosts]
         line = json.loads(self.dom0.run(words, timeout=300).stdout)
         if line["stalls"]:
             raise RigError(f"{way}, datagrams of {size} to {count} guests: some were lost: {line}")
-        self._check(f"datagrams of {size}", way, self._bytes(count).since(before))
+        self.check(f"datagrams of {size}", way, self.bytes(count).since(before))
         return float(line["answered"]) * 1e6 / float(line["ns"])
 
 

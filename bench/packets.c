@@ -5,19 +5,38 @@
  *   packets drain PORT                   receive, and answer every 16th
  *   packets send SIZE MS PORT HOST...    send to all hosts for so many ms, at most 64 to each that
  *                                        are not answered yet; prints one line of JSON
+ *   packets load SIZE MS PORT RATE HOST  send so many a second for so many ms, whatever comes of them;
+ *                                        prints {"sent": N, "ns": N}
+ *   packets hear PORT                    receive them until the last one, and print how many came and
+ *                                        how long they took, of all but the first fifth:
+ *                                        {"received": N, "ns": N, "p50_us": N, "p99_us": N}
+ *
+ * What a datagram takes is told by the CPUs' counter, which is one for all domains of a machine.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <x86intrin.h>
 
 #include "measure.h"
 
 #define BURST 16  /* that share an answer */
 #define WINDOW 64 /* that may be on the way to a host */
 #define HOSTS 64
-#define PATIENCE 50 /* ms without any answer: some were lost */
+#define PATIENCE 50   /* ms without any answer: some were lost */
+#define HEARD 1000000 /* datagrams of which the time is kept, at most */
+#define LASTS 20      /* that say so: some may be lost */
+#define SILENCE 5     /* s without a datagram: the last ones were lost */
+
+/* What `load` sends, at the beginning of each */
+struct stamp {
+	uint64_t tsc;
+	uint32_t number;
+	uint32_t count; /* of all, but in the last ones 0 */
+};
 
 static struct mmsghdr messages[WINDOW];
 static struct iovec parts[WINDOW];
@@ -114,15 +133,112 @@ static int send_all(size_t size, int ms, const char *port, int count, char **hos
 	return 0;
 }
 
+/* Sleep until then. Return: the time. */
+static uint64_t sleep_until(uint64_t ns)
+{
+	struct timespec then = { ns / 1000000000, ns % 1000000000 };
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &then, NULL) == EINTR)
+		;
+	return now_ns();
+}
+
+static int load(size_t size, int ms, const char *port, unsigned long rate, const char *host)
+{
+	uint32_t count = rate * ms / 1000, random = 1;
+	uint64_t start, period = 1000000000 / rate, now;
+	struct stamp *stamp = (void *)buffer;
+	int fd = connected(host, port);
+
+	prctl(PR_SET_TIMERSLACK, 1);
+	start = now = now_ns();
+	for (uint32_t n = 0; n < count; n++) {
+		uint64_t due = start + n * period;
+
+		/* Not in step with any timer */
+		random = random * 1664525 + 1013904223;
+		due += (random >> 8) * period >> 24;
+		if (due > now)
+			now = sleep_until(due);
+		*stamp = (struct stamp){ __rdtsc(), n, count };
+		send(fd, buffer, size, 0);
+	}
+	now = now_ns();
+	printf("{\"sent\": %u, \"ns\": %llu}\n", count, (unsigned long long)(now - start));
+	for (int n = 0; n < LASTS; n++) {
+		*stamp = (struct stamp){};
+		send(fd, buffer, size, 0);
+		sleep_until(now_ns() + 10000000);
+	}
+	return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static int hear(const char *port)
+{
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = htons(atoi(port)) };
+	struct timeval silence = { .tv_sec = SILENCE };
+	int fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	uint32_t *took = malloc(HEARD * sizeof(*took)), n = 0;
+	uint64_t first_tsc = 0, first_ns = 0, tsc = 0, ns = 0;
+	const struct stamp *stamp = (void *)buffer;
+	double us;
+
+	if (fd < 0 || !took || bind(fd, (struct sockaddr *)&any, sizeof(any)) ||
+	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence)))
+		die("bind");
+	fprintf(stderr, "ready\n");
+	for (;;) {
+		if (recv(fd, buffer, READ_SIZE, 0) < (ssize_t)sizeof(*stamp)) {
+			if (n)
+				break;
+			continue;
+		}
+		if (!stamp->count)
+			break;
+		if (stamp->number < stamp->count / 5 || n == HEARD)
+			continue;
+		tsc = __rdtsc();
+		if (!n) {
+			first_tsc = tsc;
+			first_ns = now_ns();
+		}
+		took[n++] = tsc - stamp->tsc;
+	}
+	if (n < 100) {
+		fprintf(stderr, "packets: only %u datagrams came\n", n);
+		exit(1);
+	}
+	/* The last datagram's time, as far as the counter's rate goes: a little later does not matter. */
+	ns = now_ns() - first_ns;
+	us = (double)(__rdtsc() - first_tsc) * 1000 / ns;
+	qsort(took, n, sizeof(*took), compare);
+	printf("{\"received\": %u, \"ns\": %.0f, \"p50_us\": %.1f, \"p99_us\": %.1f}\n", n,
+	       (double)(tsc - first_tsc) / us * 1000, took[n / 2] / us, took[n - 1 - n / 100] / us);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
 
 	if (!strcmp(what, "drain") && argc == 3)
 		drain(argv[2]);
+	if (!strcmp(what, "hear") && argc == 3)
+		return hear(argv[2]);
+	if (!strcmp(what, "load") && argc == 7 && atoi(argv[2]) >= (int)sizeof(struct stamp) &&
+	    atoi(argv[2]) <= 65507 && atoi(argv[3]) > 0 && atoi(argv[5]) > 0)
+		return load(atoi(argv[2]), atoi(argv[3]), argv[4], atoi(argv[5]), argv[6]);
 	if (!strcmp(what, "send") && argc > 5 && argc - 5 <= HOSTS && atoi(argv[2]) > 0 &&
 	    atoi(argv[2]) <= 65507 && atoi(argv[3]) > 0)
 		return send_all(atoi(argv[2]), atoi(argv[3]), argv[4], argc - 5, argv + 5);
-	fprintf(stderr, "usage: packets drain PORT | packets send SIZE MS PORT HOST...\n");
+	fprintf(stderr, "usage: packets drain PORT | packets send SIZE MS PORT HOST..."
+			" | packets hear PORT | packets load SIZE MS PORT RATE HOST\n");
 	return 2;
 }

@@ -11,8 +11,13 @@
  */
 #include "mmnet.h"
 
-/* The first level of DIM's: no different from none, but for the timer */
-#define MM_USECS_NONE 1
+/*
+ * DIM takes whatever changes the rate of packets and polls for an improvement, and so tries
+ * long times also where hardly anything comes. A wait is worth its time if so many packets
+ * share it: fewer at a few ends of waits in a row, and there are no more waits.
+ */
+#define MM_WORTH	8
+#define MM_VAIN		4
 
 static void set(struct mm_port *port, u32 usecs)
 {
@@ -27,9 +32,11 @@ static void adapt(struct work_struct *work)
 	struct mm_port *port = container_of(dim, struct mm_port, dim);
 	u32 usecs = xway_dim_usecs(dim);
 
+	if (usecs * dim->prev_stats.ppms < MM_WORTH * USEC_PER_MSEC)
+		usecs = 0;
 	/* A poll may have queued this while the operator set the time himself. */
 	if (READ_ONCE(port->adaptive))
-		set(port, usecs > MM_USECS_NONE ? usecs : 0);
+		set(port, usecs);
 	dim->state = DIM_START_MEASURE;
 }
 
@@ -48,16 +55,21 @@ void mm_coalesce_exit(struct mm_port *port)
 /**
  * mm_coalesce_sample() - a poll has taken all that there was
  * @port: the port
+ * @taken: packets that it took
  *
  * Context: the poll, @rx_lock held.
  */
-void mm_coalesce_sample(struct mm_port *port)
+void mm_coalesce_sample(struct mm_port *port, int taken)
 {
 	struct dim_sample sample = {};
 
 	lockdep_assert_held(&port->rx_lock);
 	if (!READ_ONCE(port->adaptive))
 		return;
+	if (!port->rx_usecs || taken >= MM_WORTH / 2)
+		port->vain = 0;
+	else if (++port->vain >= MM_VAIN)
+		set(port, 0);	/* what adapt() sets meanwhile ends here as well */
 	dim_update_sample(port->count[MM_RX_POLLS], port->count[MM_RX_PACKETS],
 			  port->count[MM_RX_BYTES], &sample);
 	xway_net_dim(&port->dim, &sample);

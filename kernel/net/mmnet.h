@@ -146,6 +146,7 @@ enum mm_count {
  * @adaptive: see coalesce.c; under the RTNL
  * @rx_usecs: microseconds that this end waits for more packets; under the RTNL, or while
  *	@adaptive written by @dim's work
+ * @vain: waits in a row that found few packets; under @rx_lock
  * @rx_lock: see the top of this file
  * @peer_vifs: what the peer's words said last; written under @rx_lock
  * @rx: the channel while the peer's ring may be read, or NULL; written under @rx_lock
@@ -181,6 +182,7 @@ struct mm_port {
 	struct napi_struct napi ____cacheline_aligned_in_smp;
 	bool news;
 	bool adaptive;
+	u8 vain;
 	u32 rx_usecs;
 	spinlock_t rx_lock;	/* see the top of this file */
 	u32 peer_vifs;
@@ -258,7 +260,7 @@ void mm_rx_rest(struct mm_port *port);
 #define MM_USECS_MAX 1000
 void mm_coalesce_init(struct mm_port *port);
 void mm_coalesce_exit(struct mm_port *port);
-void mm_coalesce_sample(struct mm_port *port);
+void mm_coalesce_sample(struct mm_port *port, int taken);
 void mm_coalesce_set(struct mm_port *port, u32 usecs, bool adaptive);
 
 /* ethtool.c */

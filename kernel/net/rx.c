@@ -179,7 +179,7 @@ int mm_rx_poll(struct napi_struct *napi, int budget)
 		taken = take(port, budget, &list);
 		set_lazy(port, taken, budget);
 		if (taken < budget)
-			mm_coalesce_sample(port);
+			mm_coalesce_sample(port, taken);
 		if (mm_tx_wake(port) || taken)
 			WRITE_ONCE(port->news, true);
 	}
