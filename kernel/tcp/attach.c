@@ -11,6 +11,8 @@
  *   that.
  * - A child that has just been established has no struct socket, so no user.
  *
+ * Connections that are older than that are adopted: see adopt.c.
+ *
  * Only this file writes sk_prot and the ULP slot, icsk_ulp_ops and
  * icsk_ulp_data.
  */
@@ -213,8 +215,14 @@ static bool keyed(const struct sock *sk)
 	return false;
 }
 
-/* Why a socket whose ULP slot is empty, or ours, cannot be attached. */
-static enum xway_reason unfit(const struct sock *sk)
+/**
+ * xway_attach_unfit() - why a socket whose ULP slot is empty, or ours, cannot be attached
+ * @sk: the socket, locked
+ *
+ * Context: any.
+ * Return: the reason, or XWAY_R_NONE.
+ */
+enum xway_reason xway_attach_unfit(const struct sock *sk)
 {
 	if (sk->sk_user_data)
 		return XWAY_R_BUSY;
@@ -242,24 +250,40 @@ static enum xway_reason refusal(struct sock *sk, bool active)
 	 */
 	if (waitqueue_active(&sk->sk_lock.wq))
 		return XWAY_R_BUSY;
-	return inet_csk(sk)->icsk_ulp_ops ? XWAY_R_BUSY : unfit(sk);
+	return inet_csk(sk)->icsk_ulp_ops ? XWAY_R_BUSY : xway_attach_unfit(sk);
+}
+
+/*
+ * Make a locked socket ours. sk_prot is stored plainly: sock_replace_proto() would
+ * switch off io_uring's zero-copy as well.
+ */
+static void fill_slot(struct sock *sk, struct xway_conn *conn)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+
+	conn->base_prot = READ_ONCE(sk->sk_prot);
+	WRITE_ONCE(*(void *__force *)&icsk->icsk_ulp_data, conn);
+	smp_wmb();	/* pairs with xway_attached_rcu() */
+	WRITE_ONCE(icsk->icsk_ulp_ops, &xway_ulp);
+	WRITE_ONCE(sk->sk_prot, xway_proto_of(sk));
+	if (sk->sk_socket)
+		xway_proto_set_ops(sk);
+	xway_count(ATTACHED);
+	trace_xway_attach(conn, conn->active);
 }
 
 /*
  * Attach a locked socket whose remote address is a peer's. If the link to that peer
- * is not up, the connection waits for it. sk_prot is stored plainly:
- * sock_replace_proto() would switch off io_uring's zero-copy as well.
+ * is not up, the connection waits for it.
  */
 static void attach(struct sock *sk, bool active)
 {
-	struct inet_connection_sock *icsk = inet_csk(sk);
-	struct proto *base = READ_ONCE(sk->sk_prot);
 	struct xway_link *link;
 	enum xway_reason why;
 	struct xway_conn *conn = NULL;
 	bool own;
 
-	if (!xway_proto_is_base(base) || !xway_attach_is_on())
+	if (!xway_proto_is_base(READ_ONCE(sk->sk_prot)) || !xway_attach_is_on())
 		return;
 	rcu_read_lock();
 	link = peer_link(sk, active, &own);
@@ -276,31 +300,93 @@ static void attach(struct sock *sk, bool active)
 		atomic64_inc(&xway_reasons[why]);
 		goto out;
 	}
-	conn->base_prot = base;
 	conn->accepting = !active && sk->sk_kern_sock;
-	WRITE_ONCE(*(void *__force *)&icsk->icsk_ulp_data, conn);
-	smp_wmb();	/* pairs with xway_attached_rcu() */
-	WRITE_ONCE(icsk->icsk_ulp_ops, &xway_ulp);
-	WRITE_ONCE(sk->sk_prot, xway_proto_of(sk));
-	if (sk->sk_socket)
-		xway_proto_set_ops(sk);
-	xway_count(ATTACHED);
+	fill_slot(sk, conn);
 	if (xway_conn_waiting(conn))
 		atomic64_inc(&xway_reasons[XWAY_R_LINK]);
-	trace_xway_attach(conn, active);
 out:
 	rcu_read_unlock();
+}
+
+/**
+ * xway_attach_candidate() - may a socket be adopted, as far as a look from outside says?
+ * @sk: an established socket, not locked
+ *
+ * Context: RCU read-side section, or softirqs are off.
+ * Return: true if it is TCP's own and its far address is that of a peer.
+ */
+bool xway_attach_candidate(const struct sock *sk)
+{
+	__be32 addr[4];
+	bool ret;
+
+	if (!xway_proto_is_base(READ_ONCE(sk->sk_prot)) || !xway_attach_is_on())
+		return false;
+	rcu_read_lock();
+	ret = xway_addr_find(remote(sk, addr), addr, true);
+	rcu_read_unlock();
+	return ret;
+}
+
+/*
+ * Is this the end that connected? Only there SYN is among the bytes that were
+ * acknowledged. Those of rings are not, but their number is even: account().
+ */
+static bool was_active(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 sent = tp->bytes_sent - tp->bytes_retrans;
+
+	return ((u32)tp->bytes_acked + tp->snd_nxt - tp->snd_una - sent) & 1;
+}
+
+/**
+ * xway_attach_adopt() - attach a connection that is older than the session, if it is fit
+ * @sk: its socket, locked by bh_lock_sock() and owned by nobody
+ *
+ * Context: process, softirqs are off.
+ * Return: true if it may be fit at another time: it is not accepted yet, or there is no
+ * memory.
+ */
+bool xway_attach_adopt(struct sock *sk)
+{
+	bool active = was_active(sk), own = false;
+	struct xway_conn *conn = NULL;
+	struct xway_link *link;
+
+	if (sk->sk_state != TCP_ESTABLISHED || sk->sk_shutdown || sock_flag(sk, SOCK_DEAD) ||
+	    sk->sk_kern_sock || !xway_proto_untouched(sk) || !xway_attach_candidate(sk) ||
+	    inet_csk(sk)->icsk_ulp_ops || xway_attach_unfit(sk) != XWAY_R_NONE)
+		return false;
+	/* Before Linux 6.12.60 accept() of MPTCP looks at sk_prot of a child that it has
+	 * grafted, without the lock, and puts TCP's table into the socket afterwards.
+	 */
+	if (!sk->sk_socket || !xway_proto_has_base_ops(sk))
+		return true;
+	rcu_read_lock();
+	link = peer_link(sk, active, &own);
+	own = own && link && xway_link_is_up(link);
+	if (own)
+		conn = xway_conn_create(sk, link, active);
+	if (conn) {
+		set_bit(XWAY_F_UNSETTLED, &conn->flags);
+		fill_slot(sk, conn);
+		xway_conn_adopted(conn, sk);
+		xway_count(ADOPTED);
+	}
+	rcu_read_unlock();
+	return own && !conn;
 }
 
 /*
  * Add the ring's bytes to those that TCP_INFO reports, but not to bytes_acked:
  * TCP judges old ACKs by that (RFC 5961, 5.2). A connection that falls back
- * leaves no bytes in a ring.
+ * leaves no bytes in a ring. Of an odd number one is left out: see was_active().
  */
 static void account(const struct xway_conn *conn, struct sock *sk)
 {
-	tcp_sk(sk)->bytes_sent += conn->tx.ring_bytes;
-	tcp_sk(sk)->bytes_received += conn->rx.ring_bytes;
+	tcp_sk(sk)->bytes_sent += conn->tx.ring_bytes & ~1ULL;
+	tcp_sk(sk)->bytes_received += conn->rx.ring_bytes & ~1ULL;
 }
 
 /**
@@ -378,7 +464,7 @@ static bool may_replace(const struct xway_conn *conn, struct sock *sk)
 	       ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				       TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) &&
 	       sk->sk_socket && xway_attach_is_on() &&
-	       !xway_conn_taken(conn, sk) && unfit(sk) == XWAY_R_NONE;
+	       !xway_conn_taken(conn, sk) && xway_attach_unfit(sk) == XWAY_R_NONE;
 }
 
 /*

@@ -4,6 +4,8 @@
 
 #include <net/tcp.h>
 
+#include "stats.h"
+
 struct xway_conn;
 struct xway_tuple;
 
@@ -11,6 +13,9 @@ int xway_attach_init(void);
 void xway_attach_exit(void);
 void xway_attach_set(bool on);
 bool xway_attach_is_on(void);
+bool xway_attach_candidate(const struct sock *sk);
+bool xway_attach_adopt(struct sock *sk);
+enum xway_reason xway_attach_unfit(const struct sock *sk);
 void xway_attach_accepted(struct xway_conn *conn, struct sock *sk);
 void xway_detach(struct xway_conn *conn, struct sock *sk);
 bool xway_detach_or_park(struct xway_conn *conn, struct sock *sk);

@@ -58,6 +58,7 @@ static inline bool xway_rx_stamps(const struct sock *sk)
 }
 
 /* recv.c */
+int xway_woken(struct wait_queue_entry *wait, unsigned int mode, int sync, void *key);
 int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags);
 bool xway_sock_is_readable(struct sock *sk);
 u32 xway_rx_unread(struct xway_conn *conn, const struct sock *sk);

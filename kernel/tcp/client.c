@@ -2,6 +2,7 @@
 /* Sockets as a client of the core, and what sockets keep for each link. */
 #include <linux/slab.h>
 
+#include "adopt.h"
 #include "client.h"
 #include "conn.h"
 #include "evict.h"
@@ -94,6 +95,7 @@ const struct xway_client xway_sockets = {
 	.name = "sockets",
 	.add_link = add_link,
 	.del_link = del_link,
+	.up = xway_adopt_up,
 	.ctl = xway_handshake_ctl,
 	.event = event,
 	.drain = xway_conn_drain,

@@ -23,6 +23,7 @@
 #include "ipsec.h"
 #include "proto.h"
 #include "ringsize.h"
+#include "adopt.h"
 #include "attach.h"
 #include "trace.h"
 
@@ -156,14 +157,12 @@ static bool tuple_equal(const struct xway_tuple *a, const struct xway_tuple *b)
 	       !memcmp(a->daddr, b->daddr, sizeof(a->daddr));
 }
 
-/* As xway_conn_mac(), for the session of @link, whatever link @conn has */
+/* As xway_conn_mac(), for the session of @link, whatever link @conn has, by @isn */
 static u64 conn_mac(const struct xway_conn *conn, const struct xway_link *link,
-		    bool by_active)
+		    bool by_active, const u32 *isn)
 {
 	const struct xway_tuple *t = &conn->tuple;
-	siphash_key_t key = {
-		{ (u64)conn->isn[0] << 32 | conn->isn[1], by_active }
-	};
+	siphash_key_t key = { { (u64)isn[0] << 32 | isn[1], by_active } };
 	bool own = conn->active == by_active;
 	struct {
 		u64 nonce[2];
@@ -195,7 +194,7 @@ static u64 conn_mac(const struct xway_conn *conn, const struct xway_link *link,
  */
 u64 xway_conn_mac(const struct xway_conn *conn, bool by_active)
 {
-	return conn_mac(conn, conn->chan.link, by_active);
+	return conn_mac(conn, conn->chan.link, by_active, conn->isn[conn->proof]);
 }
 
 /**
@@ -320,8 +319,44 @@ void xway_conn_established(struct xway_conn *conn, struct sock *sk)
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	xway_attach_tuple(sk, conn->active, &conn->tuple);
-	conn->isn[conn->active ? 0 : 1] = tp->snd_una - 1;
-	conn->isn[conn->active ? 1 : 0] = tp->rcv_nxt - 1;
+	conn->isn[0][!conn->active] = tp->snd_una - 1;
+	conn->isn[0][conn->active] = tp->rcv_nxt - 1;
+	memcpy(conn->isn[1], conn->isn[0], sizeof(conn->isn[1]));
+	conn_enlist(conn);
+}
+
+/*
+ * The initial sequence numbers, if rings have carried nothing. If they have, account()
+ * has counted, or will count, the same bytes at both ends, so these agree all the same.
+ * @old: the socket's connection, which is not accounted for yet, or NULL
+ */
+static void isn_by_counts(const struct xway_conn *conn, const struct xway_conn *old,
+			  const struct sock *sk, u32 *isn)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u64 sent = tp->bytes_sent - tp->bytes_retrans, received = tp->bytes_received;
+
+	if (old) {
+		sent += old->tx.ring_bytes & ~1ULL;
+		received += old->rx.ring_bytes & ~1ULL;
+	}
+	isn[!conn->active] = tp->snd_nxt - (u32)sent - 1;
+	isn[conn->active] = tp->rcv_nxt - (u32)received - 1;
+}
+
+/**
+ * xway_conn_adopted() - note what xway_conn_established() does, of an older connection
+ * @conn: connection
+ * @sk: its socket, locked, established, without FIN either way
+ *
+ * Context: process or softirq.
+ */
+void xway_conn_adopted(struct xway_conn *conn, struct sock *sk)
+{
+	conn->adopt_until = (jiffies + XWAY_ADOPT_TIME) ?: 1;
+	xway_attach_tuple(sk, conn->active, &conn->tuple);
+	isn_by_counts(conn, NULL, sk, conn->isn[0]);
+	memcpy(conn->isn[1], conn->isn[0], sizeof(conn->isn[1]));
 	conn_enlist(conn);
 }
 
@@ -345,7 +380,13 @@ struct xway_conn *xway_conn_replace(struct xway_conn *conn, struct sock *sk)
 	fresh->data_ready = conn->data_ready;
 	fresh->base_prot = conn->base_prot;
 	fresh->tuple = conn->tuple;
-	memcpy(fresh->isn, conn->isn, sizeof(fresh->isn));
+	/* What the peer has agreed to is what it will have in mind again. */
+	memcpy(fresh->isn[0], conn->isn[conn->proof], sizeof(fresh->isn[0]));
+	isn_by_counts(fresh, conn, sk, fresh->isn[1]);
+	fresh->adopt_until = conn->adopt_until;
+	/* Who is inside TCP's calls stays there. */
+	if (test_bit(XWAY_F_UNSETTLED, &conn->flags))
+		set_bit(XWAY_F_UNSETTLED, &fresh->flags);
 	fresh->stalls = conn->stalls;
 	xway_ringsize_replace(fresh, conn);
 	xway_evict_replace(fresh, conn);
@@ -391,6 +432,8 @@ static bool conn_linked(struct xway_conn *conn)
 			atomic_dec(&xway_no_link.conns);
 			atomic_inc(&tl->conns);
 			WRITE_ONCE(conn->chan.link, link);
+			/* The peer may be about to adopt its end. */
+			WRITE_ONCE(conn->adopt_until, (jiffies + XWAY_ADOPT_TIME) ?: 1);
 			/* Last: pairs with xway_conn_waiting(). */
 			smp_store_release(&conn->tl, tl);
 			xway_tcp_link_put(&xway_no_link);
@@ -418,6 +461,7 @@ struct xway_conn *xway_conn_find(struct xway_link *link,
 				 const struct xway_tuple *t, u64 mac, u32 *why)
 {
 	struct xway_conn *conn, *found = NULL;
+	bool proof;
 
 	rcu_read_lock();
 again:
@@ -425,7 +469,8 @@ again:
 	hlist_for_each_entry_rcu(conn, &hash_table[tuple_hash(t)], hash) {
 		if (!tuple_equal(&conn->tuple, t))
 			continue;
-		if (conn_mac(conn, link, false) != mac) {
+		proof = conn_mac(conn, link, false, conn->isn[0]) != mac;
+		if (proof && conn_mac(conn, link, false, conn->isn[1]) != mac) {
 			/* A peer does not learn of connections with others. */
 			if (*why == XWAY_DECLINE_UNKNOWN &&
 			    xway_conn_link(conn) == link)
@@ -439,6 +484,7 @@ again:
 		/* A connection without references has left the hash: look again. */
 		if (!refcount_inc_not_zero(&conn->ref))
 			goto again;
+		WRITE_ONCE(conn->proof, proof);
 		found = conn;
 		break;
 	}
@@ -511,6 +557,10 @@ void xway_conn_want(struct xway_conn *conn)
 	if (conn->active || test_bit(XWAY_F_ASKED, &conn->flags) ||
 	    !conn->established || xway_evict_too_early(conn))
 		return;
+	if (unlikely(test_bit(XWAY_F_UNSETTLED, &conn->flags))) {
+		xway_adopt_settle();
+		return;
+	}
 	if (++conn->ops < WORTH_OPS &&
 	    conn->tx.tcp_bytes + conn->rx.tcp_bytes < WORTH_BYTES)
 		return;

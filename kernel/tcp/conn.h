@@ -41,6 +41,7 @@ enum {
 	XWAY_F_GROW,		/* the helper looks whether a larger ring fits */
 	XWAY_F_TIMED_OUT,	/* the peer's kernel was silent for too long */
 	XWAY_F_POLICY,		/* the helper looks at IPsec policies */
+	XWAY_F_UNSETTLED,	/* adopted; somebody may be inside TCP's calls */
 };
 
 /**
@@ -79,6 +80,7 @@ struct xway_tuple {
  * @usable: sending may switch to the ring
  * @resend: the peer cuts, or has cut: bytes of the ring go by TCP before others
  * @resending: they are being given to TCP
+ * @in_tcp: calls of ours that are inside TCP's sendmsg
  * @cut_known: @resent is valid
  * @kept: @pages is a private copy
  * @fin: a FIN is due after these bytes
@@ -102,6 +104,7 @@ struct xway_tx {
 	bool usable;
 	bool resend;
 	bool resending;
+	u8 in_tcp;
 	bool cut_known;
 	bool kept;
 	bool fin;
@@ -178,6 +181,7 @@ struct xway_rx {
  * @accepting: it is the child of a socket of the kernel; who accepts it will show
  *	whose it is
  * @established: @tuple and @isn are set
+ * @clear: looks in a row that found nobody inside TCP's calls: adopt.c
  * @grows: there was room for a larger ring at the last look
  * @grown: times that it gave up its ring for a larger one, at most DOUBLINGS
  * @stalls: times that this end had it park because nobody read; @work counts
@@ -190,6 +194,8 @@ struct xway_rx {
  * @idle_since: when that was, in jiffies
  * @ask_at: no channel is asked for or accepted before, in jiffies, if
  *	@postponed
+ * @adopt_until: until then the peer may adopt its end, in jiffies; 0 if there was a link
+ *	from the beginning
  * @grow_at: no look for a larger ring before, in jiffies, see ringsize.c
  * @retry_at: when @work tries a fallback again, in jiffies
  * @retry_in: time between the last two tries, in jiffies
@@ -198,7 +204,9 @@ struct xway_rx {
  *	while @peer is set.
  * @tx: sending
  * @rx: receiving
- * @isn: initial sequence numbers of the active and the passive end
+ * @isn: initial sequence numbers of the active and the passive end: as they were seen,
+ *	and as they follow from the bytes that were counted
+ * @proof: which of these the peer knows, too; written under the link's lock
  * @data_ready: the socket's callback when it was attached
  * @base_prot: TCP's own table of calls for the socket
  * @tuple: addresses and ports
@@ -223,6 +231,8 @@ struct xway_conn {
 	bool active;
 	bool accepting;
 	bool established;
+	u8 clear;
+	bool proof;
 	bool grows;
 	u8 grown;
 	u8 stalls;
@@ -233,6 +243,7 @@ struct xway_conn {
 	u64 idle_bytes;
 	unsigned long idle_since;
 	unsigned long ask_at;
+	unsigned long adopt_until;
 	unsigned long grow_at;
 	unsigned long retry_at;
 	unsigned long retry_in;
@@ -242,7 +253,7 @@ struct xway_conn {
 	struct xway_tx tx;
 	struct xway_rx rx;
 
-	u32 isn[2];
+	u32 isn[2][2];
 	void (*data_ready)(struct sock *sk);
 	struct proto *base_prot;
 	struct xway_tuple tuple;
@@ -259,6 +270,7 @@ struct xway_conn *xway_conn_create(struct sock *sk, struct xway_link *link,
 				   bool active);
 void xway_conn_free(struct xway_conn *conn);
 void xway_conn_established(struct xway_conn *conn, struct sock *sk);
+void xway_conn_adopted(struct xway_conn *conn, struct sock *sk);
 struct xway_conn *xway_conn_replace(struct xway_conn *conn, struct sock *sk);
 void xway_conn_unlist(struct xway_conn *conn);
 u64 xway_conn_mac(const struct xway_conn *conn, bool by_active);

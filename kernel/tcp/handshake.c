@@ -19,6 +19,7 @@
 #include "handshake.h"
 #include "evict.h"
 #include "ringsize.h"
+#include "adopt.h"
 #include "attach.h"
 #include "timeout.h"
 
@@ -283,14 +284,21 @@ static void ctl_open(struct xway_link *link, const union xway_sock_ctl *msg)
 	memcpy(t.saddr, msg->saddr, sizeof(t.saddr));
 	memcpy(t.daddr, msg->daddr, sizeof(t.daddr));
 	conn = xway_conn_find(link, &t, msg->mac, &why);
-	if (!conn)
+	if (!conn) {
+		if (why == XWAY_DECLINE_UNKNOWN)
+			xway_adopt_unknown();
 		goto decline;
+	}
 	/* One channel at a time */
 	if (test_bit(XWAY_F_ASKED, &conn->flags)) {
 		why = another_may_follow(conn) ? XWAY_DECLINE_LATER : XWAY_DECLINE_OFF;
 		goto put;
 	}
 	why = XWAY_DECLINE_LATER;
+	if (test_bit(XWAY_F_UNSETTLED, &conn->flags)) {
+		xway_adopt_settle();
+		goto put;
+	}
 	if (xway_evict_too_early(conn))
 		goto put;
 	why = XWAY_DECLINE_OFF;
@@ -391,6 +399,21 @@ static void ctl_accept(struct xway_conn *conn, const union xway_sock_ctl *msg)
 	xway_conn_wake(conn);
 }
 
+/*
+ * Can the answer become another one? The peer may not have adopted its end yet. Or it
+ * has, and knows only the numbers that follow from the bytes that were counted.
+ */
+static bool another_proof(struct xway_conn *conn, u32 answer)
+{
+	if (answer == XWAY_DECLINE_UNKNOWN)
+		return conn->adopt_until && time_before(jiffies, conn->adopt_until);
+	if (answer != XWAY_DECLINE_PROOF || conn->proof ||
+	    !memcmp(conn->isn[0], conn->isn[1], sizeof(conn->isn[0])))
+		return false;
+	WRITE_ONCE(conn->proof, true);
+	return true;
+}
+
 static void ctl_decline(struct xway_conn *conn, const struct xway_ctl *msg)
 {
 	static const u8 why[] = {
@@ -404,7 +427,8 @@ static void ctl_decline(struct xway_conn *conn, const struct xway_ctl *msg)
 	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
 	half_free(conn);
 	/* Older peers say MEMORY where we say LATER. */
-	if (msg->arg == XWAY_DECLINE_LATER || msg->arg == XWAY_DECLINE_MEMORY)
+	if (msg->arg == XWAY_DECLINE_LATER || msg->arg == XWAY_DECLINE_MEMORY ||
+	    another_proof(conn, msg->arg))
 		xway_evict_postpone(conn, XWAY_R_NONE);
 	else
 		xway_conn_fallback(conn,

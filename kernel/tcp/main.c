@@ -4,6 +4,7 @@
  */
 #include <linux/module.h>
 
+#include "adopt.h"
 #include "attach.h"
 #include "client.h"
 #include "conn.h"
@@ -50,6 +51,7 @@ static int __init xway_init(void)
 	err = xway_attach_init();
 	if (err)
 		goto err_keepalive;
+	xway_adopt_init();
 	return 0;
 
 err_keepalive:
@@ -75,6 +77,7 @@ static void __exit xway_exit(void)
 	xway_attach_exit();
 	xway_proto_exit();
 	xway_client_exit();
+	xway_adopt_exit();
 	xway_evict_exit();
 	xway_timeout_exit();
 	xway_conn_exit();

@@ -32,6 +32,7 @@ enum { V4, V6, FAMILIES };
 static struct proto prots[FAMILIES];
 static struct proto_ops ops[FAMILIES];
 static const struct proto_ops *base_ops[FAMILIES];
+static void (*base_data_ready)(struct sock *sk);
 
 /*
  * Calls that entered through our tables after the socket was detached. They
@@ -149,6 +150,30 @@ void xway_proto_set_ops(struct sock *sk)
 bool xway_proto_has_ops(const struct sock *sk)
 {
 	return READ_ONCE(sk->sk_socket->ops) == &ops[family_of(sk)];
+}
+
+/**
+ * xway_proto_has_base_ops() - has a socket the table that xway_proto_set_ops() replaces?
+ * @sk: a socket with a struct socket, locked
+ *
+ * Context: any.
+ * Return: false if it is ours, or MPTCP's, for example.
+ */
+bool xway_proto_has_base_ops(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_socket->ops) == base_ops[family_of(sk)];
+}
+
+/**
+ * xway_proto_untouched() - has nobody but programs taken an interest in a socket?
+ * @sk: a socket, locked
+ *
+ * Context: any.
+ * Return: true if it has the callback that it was made with.
+ */
+bool xway_proto_untouched(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_data_ready) == base_data_ready;
 }
 
 /**
@@ -381,6 +406,7 @@ static int ops_fill(int f, int family)
 	if (err)
 		return err;
 	base_ops[f] = sock->ops;
+	base_data_ready = sock->sk->sk_data_ready;
 	sock_release(sock);
 	ops[f] = *base_ops[f];
 	xway_ops_compat(&ops[f]);

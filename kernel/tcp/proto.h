@@ -13,6 +13,8 @@ bool xway_proto_is_base(const struct proto *prot);
 struct proto *xway_proto_of(const struct sock *sk);
 void xway_proto_set_ops(struct sock *sk);
 bool xway_proto_has_ops(const struct sock *sk);
+bool xway_proto_has_base_ops(const struct sock *sk);
+bool xway_proto_untouched(const struct sock *sk);
 void xway_proto_restore_ops(struct sock *sk);
 
 #endif /* _XWAY_PROTO_H */

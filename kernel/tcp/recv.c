@@ -397,13 +397,30 @@ static bool rx_spin(struct xway_conn *conn, struct sock *sk)
 	return false;
 }
 
+/**
+ * xway_woken() - woken_wake_function() of those who wait in calls of ours
+ * @wait: entry of the wait queue
+ * @mode: of tasks to wake
+ * @sync: flags of the waker
+ * @key: events
+ *
+ * It tells them from those who wait in TCP's: see adopt.c.
+ *
+ * Context: any, the wait queue's lock held.
+ * Return: as woken_wake_function().
+ */
+int xway_woken(struct wait_queue_entry *wait, unsigned int mode, int sync, void *key)
+{
+	return woken_wake_function(wait, mode, sync, key);
+}
+
 /*
  * Sleep until there may be something to read. Return: 0; -EPIPE, as TCP does,
  * if the socket was disconnected meanwhile.
  */
 static int rx_wait(struct xway_conn *conn, struct sock *sk, long *timeo)
 {
-	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	DEFINE_WAIT_FUNC(wait, xway_woken);
 	int disconnects = READ_ONCE(sk->sk_disconnects);
 
 	if (rx_spin(conn, sk))
@@ -425,7 +442,7 @@ static int rx_wait(struct xway_conn *conn, struct sock *sk, long *timeo)
 static int rx_wait_more(struct xway_conn *conn, struct sock *sk, long *timeo,
 			u32 had)
 {
-	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	DEFINE_WAIT_FUNC(wait, xway_woken);
 	int disconnects = READ_ONCE(sk->sk_disconnects);
 
 	add_wait_queue(sk_sleep(sk), &wait);

@@ -92,7 +92,10 @@ static int tx_tcp(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 
 	if (piece < left)
 		iov_iter_truncate(&msg->msg_iter, piece);
+	/* It may wait, and others look at it meanwhile: adopt.c. */
+	conn->tx.in_tcp++;
 	ret = tcp_sendmsg_locked(sk, msg, min(piece, left));
+	conn->tx.in_tcp--;
 	if (piece < left)
 		iov_iter_reexpand(&msg->msg_iter,
 				  left - (ret > 0 ? ret : 0));
@@ -115,7 +118,7 @@ static bool tx_ready(struct xway_conn *conn, const struct sock *sk)
  */
 static int tx_wait(struct xway_conn *conn, struct sock *sk, long *timeo)
 {
-	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	DEFINE_WAIT_FUNC(wait, xway_woken);
 	int ret;
 
 	add_wait_queue(sk_sleep(sk), &wait);

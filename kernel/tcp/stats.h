@@ -10,6 +10,7 @@
 
 #define XWAY_COUNTERS(x)						\
 	x(ATTACHED, "attached")		/* sockets */			\
+	x(ADOPTED, "adopted")		/* of these, older than the session */ \
 	x(DETACHED, "detached")		/* of these, back on TCP */	\
 	x(CLOSED, "closed")		/* of these, closed */		\
 	x(CHANNELS, "channels")		/* channels opened */		\

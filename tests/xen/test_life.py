@@ -193,6 +193,37 @@ def test_link_comes_up_after_connect(machine: Machine, ends: Ends) -> None:
     assert all(one["detached"] == 0 for one in moved_since(before, ends))
 
 
+@pytest.mark.parametrize("which", ["passive", "active"])
+def test_older_than_the_module(ends: Ends, which: str) -> None:
+    """A connection that began before the module was loaded in one guest; then this one's is exchanged."""
+    guests = (ends.active, ends.passive)
+    guest: Guest = getattr(ends, which)
+    traffic.unload(guest)
+    a, b = begin_talk(ends, TALK_MOST)
+    ends.active.run("until ss -Htn state established dport = :6100 | grep -q .; do sleep 0.1; done")
+    for _ in range(2):
+        guest.run("modprobe xway && xway on")
+        until(
+            lambda: all(
+                any(conn["tx"] == conn["rx"] == "ring" for conn in traffic.xway(one, "conn"))
+                for one in guests
+            ),
+            "the connection on the ring",
+        )
+        was = [traffic.counters(one) for one in guests]
+        assert was[guests.index(guest)]["adopted"], was
+        until(
+            lambda was=was: all(
+                traffic.moved(then, traffic.counters(one))["rx_ring_bytes"] > 10_000
+                for then, one in zip(was, guests, strict=True)
+            ),
+            "bytes by ring",
+        )
+        guest.run("xway off --wait 60 && modprobe -r xway")
+    guest.run("modprobe xway && xway on")
+    enough(ends, a, b)
+
+
 # Debian's Xen cannot migrate PV guests live: it has no shadow paging.
 @pytest.mark.rig(type="pvh", kernel="6.12")
 def test_live_migration(machine: Machine, ends: Ends) -> None:

@@ -55,13 +55,16 @@ static bool proof_differs(void)
 {
 	union xway_sock_ctl open, msg;
 
+	int i;
+
 	EXPECT(ask(&open));
-	conn[A]->isn[0]++;
-	EXPECT(declined(&open, XWAY_DECLINE_PROOF));
-	conn[A]->isn[0]--;
-	conn[A]->isn[1]++;
-	EXPECT(declined(&open, XWAY_DECLINE_PROOF));
-	conn[A]->isn[1]--;
+	for (i = 0; i < 2; i++) {
+		conn[A]->isn[0][i]++;
+		conn[A]->isn[1][i]++;
+		EXPECT(declined(&open, XWAY_DECLINE_PROOF));
+		conn[A]->isn[0][i]--;
+		conn[A]->isn[1][i]--;
+	}
 	end(A)->pub.nonce++;
 	EXPECT(declined(&open, XWAY_DECLINE_PROOF));
 	end(A)->pub.nonce--;
@@ -88,6 +91,100 @@ static bool proof_differs(void)
 	/* A connection gets one channel. */
 	EXPECT(give(A, &open) && take(A, &msg));
 	EXPECT(msg.ctl.type == XWAY_CTL_DECLINE && msg.ctl.arg == XWAY_DECLINE_OFF);
+	return true;
+}
+
+/* One end was adopted, and knows what follows from the bytes alone. */
+static bool proof_counted(void)
+{
+	union xway_sock_ctl open, msg;
+
+	/* The active end */
+	EXPECT(ask(&open));
+	conn[A]->isn[0][0] += 2;
+	conn[A]->isn[1][0] += 2;
+	conn[P]->isn[1][0] += 2;
+	EXPECT(give(A, &open) && take(A, &msg));
+	EXPECT(msg.ctl.type == XWAY_CTL_DECLINE && msg.ctl.arg == XWAY_DECLINE_PROOF);
+	EXPECT(give(P, &msg) && !test_bit(XWAY_F_FALLBACK, &conn[P]->flags));
+	conn[P]->postponed = 0;
+	EXPECT(ask(&open));
+	EXPECT(give(A, &open) && take(A, &msg) && msg.ctl.type == XWAY_CTL_ACCEPT);
+	EXPECT(give(P, &msg) && !test_bit(XWAY_F_FALLBACK, &conn[P]->flags));
+	EXPECT(rcu_access_pointer(conn[P]->chan.peer));
+	return true;
+}
+
+/* The other end was: the passive one asks with what it has. A second no counts. */
+static bool proof_counted_passive(void)
+{
+	union xway_sock_ctl open, msg;
+
+	conn[P]->isn[0][1] += 2;
+	conn[P]->isn[1][1] += 2;
+	conn[A]->isn[1][1] += 2;
+	EXPECT(ask(&open));
+	EXPECT(give(A, &open) && take(A, &msg) && msg.ctl.type == XWAY_CTL_ACCEPT);
+	EXPECT(conn[A]->proof);
+	EXPECT(give(P, &msg) && !test_bit(XWAY_F_FALLBACK, &conn[P]->flags));
+	return true;
+}
+
+static bool proof_counted_differs(void)
+{
+	union xway_sock_ctl open, msg;
+
+	EXPECT(ask(&open));
+	conn[A]->isn[0][0] += 2;
+	conn[A]->isn[1][0] += 2;
+	conn[P]->isn[1][0] += 4;
+	EXPECT(give(A, &open) && take(A, &msg) && give(P, &msg));
+	EXPECT(!test_bit(XWAY_F_FALLBACK, &conn[P]->flags));
+	conn[P]->postponed = 0;
+	EXPECT(ask(&open));
+	EXPECT(give(A, &open) && take(A, &msg));
+	EXPECT(msg.ctl.type == XWAY_CTL_DECLINE && msg.ctl.arg == XWAY_DECLINE_PROOF);
+	EXPECT(give(P, &msg) && test_bit(XWAY_F_FALLBACK, &conn[P]->flags));
+	EXPECT(conn[P]->reason == XWAY_R_PROOF);
+	return true;
+}
+
+/* The peer may adopt its end later. After a while it will not. */
+static bool unknown_is_asked_again(void)
+{
+	union xway_sock_ctl open, msg;
+	int i;
+
+	conn[P]->adopt_until = jiffies + HZ;
+	for (i = 0; i < 8; i++) {
+		EXPECT(!test_bit(XWAY_F_FALLBACK, &conn[P]->flags));
+		if (i == 7)
+			conn[P]->adopt_until = jiffies - 1;
+		conn[P]->ask_at = jiffies;
+		EXPECT(ask(&open));
+		msg = (union xway_sock_ctl){
+			.ctl.type = XWAY_CTL_DECLINE,
+			.ctl.service = open.ctl.service,
+			.ctl.chan = conn[P]->chan.id,
+			.ctl.arg = XWAY_DECLINE_UNKNOWN,
+		};
+		EXPECT(give(P, &msg));
+	}
+	EXPECT(test_bit(XWAY_F_FALLBACK, &conn[P]->flags));
+	EXPECT(conn[P]->reason == XWAY_R_UNKNOWN);
+	return true;
+}
+
+/* Somebody may be inside TCP's calls: no channel yet. */
+static bool unsettled(void)
+{
+	union xway_sock_ctl open, msg;
+
+	EXPECT(ask(&open));
+	set_bit(XWAY_F_UNSETTLED, &conn[A]->flags);
+	EXPECT(declined(&open, XWAY_DECLINE_LATER));
+	clear_bit(XWAY_F_UNSETTLED, &conn[A]->flags);
+	EXPECT(give(A, &open) && take(A, &msg) && msg.ctl.type == XWAY_CTL_ACCEPT);
 	return true;
 }
 
@@ -322,6 +419,11 @@ const struct xway_test handshake_tests[] = {
 	{ "proof_both_ways", proof_both_ways, UP },
 	{ "proof_differs", proof_differs, HELD },
 	{ "proof_reflected", proof_reflected, HELD },
+	{ "proof_counted", proof_counted, HELD },
+	{ "proof_counted_passive", proof_counted_passive, HELD },
+	{ "proof_counted_differs", proof_counted_differs, HELD },
+	{ "unknown_is_asked_again", unknown_is_asked_again, HELD },
+	{ "unsettled", unsettled, HELD },
 	{ "rings_limit", rings_limit, HELD },
 	{ "rings_limit_asking", rings_limit_asking, HELD },
 	{ "rings_alike", rings_alike, HELD },

@@ -116,7 +116,7 @@ static bool waits(int which, u32 isn)
 {
 	EXPECT(conn[which] && xway_conn_waiting(conn[which]));
 	EXPECT(!(conn[which]->flags & (BIT(XWAY_F_FALLBACK) | BIT(XWAY_F_PARK))));
-	EXPECT(conn[which]->established && conn[which]->isn[0] == isn);
+	EXPECT(conn[which]->established && conn[which]->isn[0][0] == isn);
 	EXPECT(conn[which]->tuple.dport == htons(80));
 	return true;
 }
@@ -141,7 +141,7 @@ static bool session_ends(void)
 {
 	u64 before = atomic64_read(&xway_reasons[XWAY_R_LINK]);
 	const struct xway_words *words;
-	u32 isn = conn[P]->isn[0];
+	u32 isn = conn[P]->isn[0][0];
 	union xway_sock_ctl msg;
 
 	dress_up();
@@ -170,15 +170,19 @@ static bool session_ends(void)
 static bool peer_ends(void)
 {
 	u64 before = atomic64_read(&xway_reasons[XWAY_R_GONE]);
-	u32 isn = conn[P]->isn[0];
+	u32 isn = conn[P]->isn[0][0];
 
 	dress_up();
 	links(XWAY_LINK_CLOSING);
+	set_bit(XWAY_F_UNSETTLED, &conn[P]->flags);
 	xway_conn_abort(&end(P)->pub, true);
 	xway_conn_abort(&end(A)->pub, true);
 	settle();
 	EXPECT(waits(P, isn) && waits(A, isn));
 	EXPECT(atomic64_read(&xway_reasons[XWAY_R_GONE]) == before + 2);
+	/* Who is inside TCP's calls is there still. */
+	EXPECT(test_and_clear_bit(XWAY_F_UNSETTLED, &conn[P]->flags));
+	EXPECT(!test_bit(XWAY_F_UNSETTLED, &conn[A]->flags));
 	return goes_back();
 }
 
