@@ -1,6 +1,7 @@
 """One, a hundred and a thousand connections with bytes on the way, and the end or the sleep of a peer."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -101,6 +102,36 @@ def test_saved(machine: Machine, ends: Ends, client: tuple[int, Any]) -> None:
         traffic.settled(guest)
         until(lambda guest=guest: linked(guest), f"link of {guest.name}")
         assert not traffic.xway(guest, "show")["unrevoked"]
+
+
+# When the guest's processes stop, and when the module has let go of the links: what it adds to the pause.
+PROBES = "p:xway/begin xway_core:xen_freeze", "r:xway/end xway_core:xen_freeze"
+PAUSE = 0.05  # s, at most, by the instruction clock
+
+
+@pytest.mark.rig(type="pv", kernel="6.12", clock="instructions")
+def test_pause(machine: Machine, ends: Ends, client: tuple[int, Any]) -> None:
+    """What the module adds to the time for which a guest that is saved does not run."""
+    count, program = client
+    guest = ends.passive
+    for probe in PROBES:
+        guest.run(f"echo '{probe}' >>/sys/kernel/tracing/kprobe_events")
+    guest.run("echo 1 >/sys/kernel/tracing/events/xway/begin/enable")
+    guest.run("echo 1 >/sys/kernel/tracing/events/xway/end/enable")
+    try:
+        machine.dom0.run(traffic.saved("g1"), timeout=600)
+        text = guest.read("/sys/kernel/tracing/trace")
+    finally:
+        guest.run("echo 0 >/sys/kernel/tracing/events/xway/begin/enable", check=False)
+        guest.run("echo 0 >/sys/kernel/tracing/events/xway/end/enable", check=False)
+        guest.run("echo >/sys/kernel/tracing/kprobe_events", check=False)
+    begin, end = (
+        float(re.search(rf"(\d+\.\d+): {word}:", text).group(1))  # type: ignore[union-attr]
+        for word in ("begin", "end")
+    )
+    print(f"{count} connections, {UNREAD} bytes unread of each: {1000 * (end - begin):.2f} ms")
+    assert fared(ends, program) == {"went on": count}
+    assert end - begin <= PAUSE, end - begin
 
 
 def test_destroyed(machine: Machine, ends: Ends, client: tuple[int, Any]) -> None:
