@@ -8,6 +8,8 @@
 #                     check-fuzz check-style check-plain check-behaviours check-xen
 #   make check-deep   what takes longer: more kinds of guests, random calls for ten minutes, also between
 #                     guests whose kernel checks memory and locks; builds that first
+#   make soak         an hour of lives and deaths at random, and an hour beside a guest that lies, between
+#                     guests whose kernel checks memory and locks; XWAY_TEST_SOAK_SECONDS=N: less or more
 #   make compat       programs as Debian ships them, between two guests, and other people's
 #                     suites of tests; prints tables
 #   make deb          Debian packages, in build/deb; make rpm: those for Fedora, EL and SUSE, in build/rpm
@@ -96,13 +98,16 @@ check-costs: packages
 	$(BESIDE) $(PYTEST) tests/xen -m "instructions and not deep"
 
 check-xen: packages
-	$(PART) $(PYTEST) tests/xen -m "not instructions and not deep"
+	$(PART) $(PYTEST) tests/xen -m "not instructions and not deep and not soak"
 
 check-deep: export XWAY_TEST_STRESS_SECONDS ?= 600
 check-deep: packages
 	tests/uml/run --stress $$XWAY_TEST_STRESS_SECONDS
 	tests/uml/run --fuzz 300 --faults
 	$(PYTEST) tests/plain tests/xen -m deep
+
+soak: packages
+	$(PYTEST) -s tests/xen -m soak
 
 bench: EXTENT := --full
 bench-quick: EXTENT := --quick
@@ -132,4 +137,4 @@ clean:
 	rm -rf build
 
 .PHONY: all packages demo check check-unit unit check-tools check-debug check-stress check-fuzz check-style check-costs
-.PHONY: check-plain check-behaviours check-xen check-deep bench bench-quick compat deb rpm xwayd-static clean
+.PHONY: check-plain check-behaviours check-xen check-deep soak bench bench-quick compat deb rpm xwayd-static clean

@@ -44,18 +44,19 @@ while True:
 
 
 @contextmanager
-def lying(machine: Machine, guest: Guest) -> Iterator[None]:
-    """Have a guest's module be the liar, and then the usual one again."""
+def lying(machine: Machine, guest: Guest, client: str = "xway") -> Iterator[None]:
+    """Have a guest's module be the liar, and this and xway on it, and then the usual one again."""
     made = build.module(machine.config.debian, machine.config.kernel, "liar")
     core = next(path for path in made if path.stem == "xway_core")
     run(["strip", "--strip-debug", core])
     traffic.unload(guest)
     guest.put(core, "/tmp/liar.ko")
-    guest.run("insmod /tmp/liar.ko && modprobe xway && xway on")
+    guest.run(f"insmod /tmp/liar.ko && modprobe xway && modprobe {client} && xway on")
     try:
         yield
     finally:
         guest.run(f"echo 0 >{PARAMETERS}/lies")
+        guest.run("modprobe -r mmnet")
         traffic.unload(guest)
         guest.run("modprobe xway; xway on")
 

@@ -1,0 +1,246 @@
+"""Long runs between guests whose kernels check memory and locks: lives and deaths at random, and a liar.
+
+`make soak`, an hour each; XWAY_TEST_SOAK_SECONDS says how long, XWAY_TEST_SOAK_SEED which lives.
+"""
+
+import json
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from rig import pace
+from rig.guest import Background, Guest
+from rig.machine import Machine
+from tests import traffic
+from tests.mmnet import allow
+from tests.traffic import linked, until
+from tests.xen.test_liar import LIES, PARAMETERS, TALK, lying
+
+SECONDS = int(os.environ.get("XWAY_TEST_SOAK_SECONDS", "3600"))
+SEED = int(os.environ.get("XWAY_TEST_SOAK_SEED", str(int(time.time()))))
+POLICY = "allow all services=sockets,net"
+LIFE, CHECKS, SEEN = "/tmp/life.py", "/tmp/checks.py", "/tmp/life.json"
+PORT = 7400
+CONNECTIONS = 6
+
+pytestmark = [
+    pytest.mark.soak,
+    # In the course of an hour KASAN's store of stack traces gets full, of which it complains once.
+    pytest.mark.allow_log("stack_depot_save_flags"),
+]
+
+
+@dataclass
+class Honest:
+    """Two guests that talk: g1 serves, g2 asks."""
+
+    machine: Machine
+    client: Background | None = None
+
+    @property
+    def guests(self) -> tuple[Guest, Guest]:
+        """Both, the one that serves first."""
+        return self.machine.guest("g1"), self.machine.guest("g2")
+
+    def prepare(self, guest: Guest) -> None:
+        """Make a guest that has just started ready."""
+        for name, path in (("sock/life.py", LIFE), ("checks.py", CHECKS)):
+            guest.put(traffic.TOP / "tests" / name, path, mode=0o755)
+        guest.run(f"for what in locks begin; do python3 {CHECKS} $what || exit 1; done", timeout=300)
+        guest.run("modprobe mmnet")
+        if guest.name == "g1":
+            guest.start(f"exec python3 {LIFE} serve {PORT}")
+        else:
+            words = f"talk {self.guests[0].ip4} {PORT} {SEEN} {CONNECTIONS}"
+            self.client = guest.start(f"exec python3 {LIFE} {words}")
+            until(lambda: guest.run(f"test -e {SEEN}", check=False).status == 0, "what is seen")
+
+    def seen(self) -> dict[str, Any]:
+        """Return what the client has written down, none of which may be wrong."""
+        assert self.client and self.client.poll() is None, self.client and self.client.stderr()
+        found: dict[str, Any] = json.loads(self.guests[1].read(SEEN))
+        assert not found["wrong"], found["wrong"]
+        return found
+
+    def goes_on(self, what: str) -> None:
+        """See that every connection, datagrams, the rings and the devices carry more."""
+        was, before = self.seen()["rounds"], self._ways()
+        until(
+            lambda: all(now > then for now, then in zip(self.seen()["rounds"], was, strict=True)),
+            f"after {what} rounds of each connection, of {was}",
+        )
+        until(
+            lambda: all(now > then for now, then in zip(self._ways(), before, strict=True)),
+            f"after {what} bytes by ring and by device, of {before}",
+        )
+
+    def _ways(self) -> tuple[int, int]:
+        """Return the bytes that the client has sent by ring, and by its device to the server."""
+        guest = self.guests[1]
+        ring = traffic.counters(guest)["tx_ring_bytes"]
+        peers = json.loads(guest.run("xway -j net").stdout)
+        return ring, sum(one["stats"]["tx_bytes"] for one in peers)
+
+
+@pytest.fixture
+def honest(machine: Machine) -> Iterator[Honest]:
+    """Have g1 and g2 talk; in the end see that nothing is left of it."""
+    both = Honest(machine)
+    for guest in both.guests:
+        both.prepare(guest)
+    yield both
+    for guest in both.guests:
+        guest.run("pkill -f life.py", check=False)
+    for guest in both.guests:
+        guest.run("modprobe -r mmnet; xway on")  # MMNet has a channel
+    for guest in both.guests:
+        traffic.settled(guest)
+        traffic.unload(guest)
+    for guest in both.guests:
+        guest.run(f"python3 {CHECKS} leaks && python3 {CHECKS} locks", timeout=300)
+
+
+class Lives:
+    """What happens to one of two guests, or to domain 0's word on them."""
+
+    def __init__(self, honest: Honest, dice: random.Random) -> None:
+        self._honest, self._dice = honest, dice
+        self._dom0 = honest.machine.dom0
+
+    def _one(self) -> Guest:
+        return self._dice.choice(self._honest.guests)
+
+    def _nap(self, most: float) -> str:
+        return f"sleep {self._dice.uniform(0, most):.2f}"
+
+    def paused(self) -> None:
+        """A guest does not run for a while."""
+        name = self._one().name
+        self._dom0.run(f"xl pause {name}; {self._nap(8)}; xl unpause {name}", timeout=60)
+
+    def saved(self) -> None:
+        """A guest is saved and restored. Its image is compressed: domain 0 keeps it in memory."""
+        name = self._one().name
+        self._dom0.run(
+            ["bash", "-c", f"set -eo pipefail; xl save {name} >(exec gzip -1 >/tmp/image.gz);"
+             f" {self._nap(5)}; while pgrep -x gzip; do sleep 0.1; done;"
+             " gzip -dc /tmp/image.gz | xl restore /dev/stdin; rm /tmp/image.gz"],
+            timeout=1200,
+        )  # fmt: skip
+
+    def turned_off(self) -> None:
+        """Sockets are turned off and on, at one end."""
+        wait = self._dice.choice(["", " --wait 60"])
+        self._one().run(f"xway off{wait}; {self._nap(2)}; xway on", timeout=120)
+
+    def unloaded(self) -> None:
+        """Modules go and come, at one end."""
+        again = "modprobe xway && modprobe mmnet && xway on"
+        what = self._dice.choice(["mmnet", "mmnet xway"])
+        # What is open falls back first, so that nobody uses it.
+        off = "xway off --wait 200; " if "xway" in what else ""
+        self._one().run(f"{off}modprobe -r {what} && {self._nap(3)}; {again}", timeout=300)
+
+    def daemon_restarted(self) -> None:
+        """The daemon in domain 0 ends and runs again."""
+        signal = self._dice.choice(["TERM", "KILL"])
+        self._dom0.run(f"pkill -{signal} -x xwayd; {self._nap(5)}; {traffic.START_XWAYD}")
+
+    def forbidden(self) -> None:
+        """Domain 0 allows nothing, or less, for a while."""
+        allow(self._dom0, self._dice.choice(["", "allow all", "allow all services=net"]))
+        self._dom0.run(self._nap(5))
+        allow(self._dom0, POLICY)
+
+    def destroyed(self) -> None:
+        """A guest ends at once, and comes again."""
+        guest = self._one()
+        self._honest.machine.destroy_guest(guest.name)
+        self._honest.machine.start_guest(guest.name)
+        self._honest.prepare(guest)
+
+
+# Only these may end a connection.
+DEATHS = ("destroyed",)
+# What takes long comes seldom.
+LIVES = {
+    "paused": 4,
+    "turned_off": 4,
+    "unloaded": 3,
+    "daemon_restarted": 3,
+    "forbidden": 3,
+    "saved": 2,
+    "destroyed": 1,
+}
+
+
+@pytest.mark.rig(type="pv", kernel="debug", memory=768, spare=False, policy=POLICY)
+def test_lives_and_deaths(machine: Machine, honest: Honest) -> None:
+    """Whatever happens, every byte is right, no connection ends but by a death, and all go on by ring."""
+    dice = random.Random(SEED)
+    lives = Lives(honest, dice)
+    begin, counted = time.monotonic(), dict.fromkeys(LIVES, 0)
+    honest.goes_on("the start")
+    while time.monotonic() < begin + SECONDS:
+        name = dice.choices(list(LIVES), list(LIVES.values()))[0]
+        print(f"{time.monotonic() - begin:.0f} s, seed {SEED}: {name}", flush=True)
+        was = honest.seen()["errors"]
+        life: Callable[[], None] = getattr(lives, name)
+        life()
+        honest.goes_on(name)
+        if name not in DEATHS:
+            assert honest.seen()["errors"] == was, (name, was)
+        counted[name] += 1
+    print(counted, honest.seen())
+
+
+@contextmanager
+def talking(guest: Guest, addresses: tuple[str, ...]) -> Iterator[None]:
+    """Have a guest talk to others, a little, for ever."""
+    guest.write("/tmp/talk.py", TALK)
+    programs = [guest.start(f"exec python3 /tmp/talk.py {address} {PORT}") for address in addresses]
+    try:
+        yield
+    finally:
+        for program in programs:
+            program.kill()
+
+
+@pytest.mark.rig(type="pv", kernel="debug", memory=768, guests=3, spare=False, policy=POLICY)
+def test_liar(machine: Machine, honest: Honest) -> None:
+    """A third guest lies to both, by sockets and by MMNet, of all kinds at once or of some."""
+    dice = random.Random(SEED)
+    liar = machine.guest("g3")
+    before = [traffic.counters(guest) for guest in honest.guests]
+    begin, told = time.monotonic(), [0] * len(LIES)
+    with lying(machine, liar, "mmnet"), talking(liar, tuple(guest.ip4 for guest in honest.guests)):
+        until(lambda: linked(liar), "the liar's link")
+        was = honest.seen()["errors"]
+        while time.monotonic() < begin + SECONDS:
+            mask = dice.choice([255, 1 << dice.randrange(8), dice.randrange(1, 256)])
+            pause = dice.choice([1000, 10_000, 100_000])
+            liar.run(f"echo {pause} >{PARAMETERS}/pause_us; echo {mask} >{PARAMETERS}/lies")
+            time.sleep(pace.limit(dice.uniform(1, 20)))
+            honest.goes_on(f"lies {mask:#x}")
+            assert honest.seen()["errors"] == was, was
+            liar.run(f"echo 0 >{PARAMETERS}/lies")
+            told = [int(number) for number in liar.read(f"{PARAMETERS}/told").split(",")]
+            print(
+                f"{time.monotonic() - begin:.0f} s, seed {SEED}: {mask:#x} every {pause} us, {told}",
+                flush=True,
+            )
+    now = [
+        traffic.moved(then, traffic.counters(one)) for then, one in zip(before, honest.guests, strict=True)
+    ]
+    print(
+        dict(zip(LIES, told, strict=True)),
+        honest.seen(),
+        [{k: n for k, n in one.items() if n} for one in now],
+    )
+    assert all(told) and any(one["violations"] for one in now), (told, now)
