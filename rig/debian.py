@@ -17,10 +17,10 @@ GUEST_PACKAGES = (
 
 # Besides those, in an image of its own: what the table of programs needs.
 COMPAT_PACKAGES = (
-    "apache2 busybox-static caddy cifs-utils etcd-client etcd-server file fio git haproxy inetutils-inetd "
-    "inetutils-telnet inetutils-telnetd lftp libmemcached-tools libnl-genl-3-200 libwrap0 lynx "
-    "mariadb-client-core mariadb-server-core memcached mount nbd-client nbd-server nfs-common "
-    "nfs-kernel-server nodejs nuttcp open-iscsi openmpi-bin openssl "
+    "apache2 busybox-static caddy cifs-utils etcd-client etcd-server file fio git glusterfs-client "
+    "glusterfs-server haproxy inetutils-inetd inetutils-telnet inetutils-telnetd iperf lftp "
+    "libmemcached-tools libnl-genl-3-200 libwrap0 lynx mariadb-client-core mariadb-server-core memcached "
+    "mount nbd-client nbd-server nfs-common nfs-kernel-server nodejs nuttcp open-iscsi openmpi-bin openssl "
     "python3-grpcio python3-mpi4py rsync samba smbclient tcl tgt wrk"
 )
 

@@ -92,6 +92,32 @@ def test_nfs_mount(way: Way) -> None:
         way.server.run("rpc.nfsd 0; exportfs -au; umount /tmp/t/n", check=False)
 
 
+def test_glusterfs(way: Way) -> None:
+    """A file system in user space at both ends: one-shot epoll by many threads, large readv and writev."""
+    way.server.run(
+        "mkdir -p /tmp/t/g /var/lib/glusterd; mount -t tmpfs none /tmp/t/g -o size=64m; mkdir /tmp/t/g/brick"
+    )
+    try:
+        way.serve("glusterd -N", 24007)
+        gluster = "gluster --mode=script volume"
+        way.server.run(
+            f"{gluster} create t transport tcp {way.host}:/tmp/t/g/brick force && {gluster} start t",
+            timeout=300,
+        )
+        want = way.file(16 * MIB, "/tmp/t/file", at_client=True)
+        way.get("modprobe fuse")
+        with way.carries(32 * MIB), mounted(way, f"mount -t glusterfs {way.host}:/t"):
+            way.get("cp /tmp/t/file /tmp/m/file; sync /tmp/m/file; echo 3 >/proc/sys/vm/drop_caches")
+            assert way.checksum("cat /tmp/m/file") == want
+        assert way.server.run("sha256sum </tmp/t/g/brick/file").stdout.split()[0] == want
+    finally:
+        way.server.run(
+            "gluster --mode=script volume stop t force; pkill gluster; sleep 2; pkill -9 gluster;"
+            " umount /tmp/t/g; rm -rf /var/lib/glusterd",
+            check=False,
+        )
+
+
 def test_nbd(way: Way) -> None:
     """The kernel's client calls the socket as a program would."""
     want = way.file(8 * MIB, "/tmp/t/disk")

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from rig import compiler
+from rig.machine import Machine
+from rig.packages import TRIXIE
 from tests import traffic
 from tests.programs.way import MIB, Way
 
@@ -178,6 +180,63 @@ def test_go(way: Way) -> None:
     program = compiled({"t.go": GO}, "CGO_ENABLED=0 go build -o program t.go")
     way.put(program, "/tmp/t/go")
     way.talk("GODEBUG=multipathtcp=0 /tmp/t/go server", f"/tmp/t/go client {way.host}", 28 * MIB)
+
+
+GO_HTTP = """
+package main
+
+import ("bytes"; "crypto/sha256"; "fmt"; "io"; "math/rand"; "net/http"; "os"; "sync")
+
+func main() {
+    if os.Args[1] == "server" {
+        http.HandleFunc("/sum", func(w http.ResponseWriter, r *http.Request) {
+            all, err := io.ReadAll(r.Body)
+            if err != nil { panic(err) }
+            w.Write(all)
+        })
+        http.Handle("/", http.FileServer(http.Dir("/tmp/t/www")))
+        panic(http.ListenAndServe(":7001", nil))
+    }
+    base := "http://" + os.Args[2] + ":7001/"
+    var all sync.WaitGroup
+    for i := int64(0); i < 4; i++ {
+        all.Add(1)
+        go func() {
+            defer all.Done()
+            sent := make([]byte, 1<<20)
+            rand.New(rand.NewSource(i)).Read(sent)
+            for n := 0; n < 4; n++ {
+                r, err := http.Post(base + "sum", "application/octet-stream", bytes.NewReader(sent))
+                if err != nil { panic(err) }
+                got, err := io.ReadAll(r.Body)
+                r.Body.Close()
+                if err != nil || !bytes.Equal(got, sent) { panic("wrong") }
+            }
+        }()
+    }
+    all.Wait()
+    r, err := http.Get(base + "file") // by sendfile()
+    if err != nil { panic(err) }
+    sum := sha256.New()
+    io.Copy(sum, r.Body)
+    fmt.Printf("%x\\n", sum.Sum(nil))
+}
+"""
+
+
+def test_go_http(way: Way, machine: Machine) -> None:
+    """Today's Go: its servers listen with MPTCP, unless told otherwise."""
+    go = TRIXIE.unpacked("golang-1.24-go", "golang-1.24-src")
+    root = go / "usr/lib/go-1.24"
+    environment = f"GOROOT={root} GOTOOLCHAIN=local GO111MODULE=off CGO_ENABLED=0"
+    program = compiled({"h.go": GO_HTTP}, f"{environment} {root}/bin/go build -o program h.go")
+    way.put(program, "/tmp/t/go")
+    want = way.file(8 * MIB, "/tmp/t/www/file")
+    way.serve("/tmp/t/go server", 7001)
+    # Before 6.12.60 the kernel has no ring for what an MPTCP listener accepts.
+    reason = "kernel-socket" if machine.config.kernel == "6.1" else ""
+    with way.carries(24 * MIB, reason):
+        assert way.get(f"/tmp/t/go client {way.host}") == want
 
 
 RUST = """

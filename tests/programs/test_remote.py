@@ -75,6 +75,19 @@ def test_iperf3(way: Way) -> None:
     assert all(stream["sender"]["bytes"] for stream in report["end"]["streams"]), report["end"]
 
 
+def test_iperf2(way: Way) -> None:
+    """The server peeks before it reads, and asks for time stamps."""
+    way.serve("iperf -s -p 7001", 7001)
+    for words, least in (
+        ("-n 16M -P 2", 16 * MIB),
+        ("-e -t 3 -P 2 --full-duplex --tcp-write-prefetch 128K", MIB),
+    ):
+        with way.carries(least, "timestamping"):
+            lines = way.get(f"iperf -c {way.host} -p 7001 -y C {words}").splitlines()
+        counts = [int(line.split(",")[7]) for line in lines if line.count(",") >= 8]
+        assert len(counts) >= 2 and min(counts) >= least, lines
+
+
 def test_nuttcp(way: Way) -> None:
     way.serve("nuttcp -S -1 --nofork -P 7001 -p 7002", 7001)
     with way.carries(16 * MIB):

@@ -9,7 +9,7 @@ from tests.programs.way import MIB, Way
 pytestmark = [pytest.mark.rig(kernel="6.12"), pytest.mark.rig(kernel="6.1")]
 
 
-def nginx(way: Way, tls: bool = False) -> str:
+def nginx(way: Way, tls: bool = False, words: str = "") -> str:
     want = way.file(8 * MIB, "/tmp/t/www/file")
     extra = ""
     if tls:
@@ -23,7 +23,7 @@ def nginx(way: Way, tls: bool = False) -> str:
         "/tmp/t/nginx.conf",
         "daemon off; pid /tmp/t/pid; error_log stderr; user root; events { }\n"
         "http { sendfile on; tcp_nopush on; access_log off;\n"
-        f"server {{ listen {listen}; {extra} root /tmp/t/www; }} }}\n",
+        f"{words} server {{ listen {listen}; {extra} root /tmp/t/www; }} }}\n",
     )
     way.serve("nginx -c /tmp/t/nginx.conf", 8080)
     return want
@@ -41,6 +41,39 @@ def test_nginx_http2_tls(way: Way) -> None:
         url = f"https://{way.host}:8080/file"
         assert way.checksum(f"curl -sSk --http2 {url}") == want
     assert way.get(f"curl -skI -o /dev/null -w '%{{http_version}}' --http2 {url}") == "2"
+
+
+SMALL = """
+import http.client, sys, time
+took, ends = [], time.monotonic() + 300
+while not took or time.monotonic() < ends:
+    begin = time.monotonic()
+    link = http.client.HTTPConnection(sys.argv[1], 8080, timeout=120)
+    link.request("GET", "/small")
+    assert link.getresponse().read() == b"small\\n"
+    link.close()
+    took.append(time.monotonic() - begin)
+    if b"done" in open("/tmp/t/large", "rb").read():
+        break
+    time.sleep(0.2)
+print(len(took), max(took))
+"""
+
+
+def test_nginx_sendfile_does_not_starve(way: Way) -> None:
+    """One process sends 2 GiB by as large calls as it likes, to a fast reader, while others ask."""
+    nginx(way, words="sendfile_max_chunk 0; tcp_nodelay on;")
+    way.server.run("truncate -s 2G /tmp/t/www/huge; echo small >/tmp/t/www/small")
+    way.client.write("/tmp/t/small.py", SMALL)
+    way.client.run("touch /tmp/t/large")
+    with way.carries(2048 * MIB):
+        url = f"http://{way.host}:8080/huge"
+        large = way.client.start(f"(curl -sS {url} | wc -c; echo done) >/tmp/t/large")
+        count, longest = way.get(f"python3 /tmp/t/small.py {way.host}", timeout=400).split()
+        large.wait(400)
+    assert way.client.run("cat /tmp/t/large").stdout.split() == [str(2048 * MIB), "done"]
+    print(way.name, count, longest)
+    assert int(count) > 5 and float(longest) < 5, (count, longest)
 
 
 def test_lynx(way: Way) -> None:
