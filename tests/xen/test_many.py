@@ -109,6 +109,7 @@ PROBES = "p:xway/begin xway_core:xen_freeze", "r:xway/end xway_core:xen_freeze"
 PAUSE = 0.05  # s, at most, by the instruction clock
 
 
+@pytest.mark.parametrize("client", [1, 100], indirect=True)
 @pytest.mark.rig(type="pv", kernel="6.12", clock="instructions")
 def test_pause(machine: Machine, ends: Ends, client: tuple[int, Any]) -> None:
     """What the module adds to the time for which a guest that is saved does not run."""
