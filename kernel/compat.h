@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The differences of kernels, from Linux 6.1 on. No other file knows them. Each is
- * asked for by what the kernel has, not by its version: stable releases and
- * distributions take over what they like. doc/porting.md tells them.
+ * The differences of kernels, from Linux 6.1 on. No other file of code knows
+ * them; some are found out by the Kbuilds. Each is asked for by what the kernel has, if
+ * that can be asked, not by its version: stable releases and distributions take over what
+ * they like. doc/porting.md tells them.
  */
 #ifndef _XWAY_COMPAT_H
 #define _XWAY_COMPAT_H

@@ -181,7 +181,7 @@ def test_instructions(listening: None, machine: Machine) -> None:
 
 @pytest.mark.rig(type="pv", kernel="6.12", **COUNTING)
 def test_counts(listening: None, machine: Machine) -> None:
-    """What a message by ring copies, locks, allocates and asks of Xen."""
+    """What a message by ring copies, locks, allocates, asks of Xen and has XWAY execute: see LIMITS."""
     pair, test, _ = prepared(machine, 100, 100, 20)
     profiler = plugin.Profiler(pair, CONTROL)
     pair.go(XWAY)
