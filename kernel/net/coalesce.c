@@ -14,7 +14,7 @@
 /*
  * DIM takes whatever changes the rate of packets and polls for an improvement, and so tries
  * long times also where hardly anything comes. A wait is worth its time if so many packets
- * share it: fewer at a few ends of waits in a row, and there are no more waits.
+ * share it. A few waits in a row that found less than half of that end the waiting.
  */
 #define MM_WORTH	8
 #define MM_VAIN		4

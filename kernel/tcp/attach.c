@@ -272,6 +272,12 @@ static void fill_slot(struct sock *sk, struct xway_conn *conn)
 	trace_xway_attach(conn, conn->active);
 }
 
+/* Is the socket TCP's own, and may it be ours? */
+static bool may_take(const struct sock *sk)
+{
+	return xway_proto_is_base(READ_ONCE(sk->sk_prot)) && xway_attach_is_on();
+}
+
 /*
  * Attach a locked socket whose remote address is a peer's. If the link to that peer
  * is not up, the connection waits for it.
@@ -283,7 +289,7 @@ static void attach(struct sock *sk, bool active)
 	struct xway_conn *conn = NULL;
 	bool own;
 
-	if (!xway_proto_is_base(READ_ONCE(sk->sk_prot)) || !xway_attach_is_on())
+	if (!may_take(sk))
 		return;
 	rcu_read_lock();
 	link = peer_link(sk, active, &own);
@@ -320,7 +326,7 @@ bool xway_attach_candidate(const struct sock *sk)
 	__be32 addr[4];
 	bool ret;
 
-	if (!xway_proto_is_base(READ_ONCE(sk->sk_prot)) || !xway_attach_is_on())
+	if (!may_take(sk))
 		return false;
 	rcu_read_lock();
 	ret = xway_addr_find(remote(sk, addr), addr, true);
@@ -330,7 +336,7 @@ bool xway_attach_candidate(const struct sock *sk)
 
 /*
  * Is this the end that connected? Only there SYN is among the bytes that were
- * acknowledged. Those of rings are not, but their number is even: account().
+ * acknowledged. Those of rings are not, but their number is even: xway_conn_counted().
  */
 static bool was_active(const struct sock *sk)
 {
@@ -355,7 +361,7 @@ bool xway_attach_adopt(struct sock *sk)
 	struct xway_link *link;
 
 	if (sk->sk_state != TCP_ESTABLISHED || sk->sk_shutdown || sock_flag(sk, SOCK_DEAD) ||
-	    sk->sk_kern_sock || !xway_proto_untouched(sk) || !xway_attach_candidate(sk) ||
+	    sk->sk_kern_sock || !xway_proto_untouched(sk) || !may_take(sk) ||
 	    inet_csk(sk)->icsk_ulp_ops || xway_attach_unfit(sk) != XWAY_R_NONE)
 		return false;
 	/* Before Linux 6.12.60 accept() of MPTCP looks at sk_prot of a child that it has
@@ -381,12 +387,12 @@ bool xway_attach_adopt(struct sock *sk)
 /*
  * Add the ring's bytes to those that TCP_INFO reports, but not to bytes_acked:
  * TCP judges old ACKs by that (RFC 5961, 5.2). A connection that falls back
- * leaves no bytes in a ring. Of an odd number one is left out: see was_active().
+ * leaves no bytes in a ring.
  */
 static void account(const struct xway_conn *conn, struct sock *sk)
 {
-	tcp_sk(sk)->bytes_sent += conn->tx.ring_bytes & ~1ULL;
-	tcp_sk(sk)->bytes_received += conn->rx.ring_bytes & ~1ULL;
+	tcp_sk(sk)->bytes_sent += xway_conn_counted(conn->tx.ring_bytes);
+	tcp_sk(sk)->bytes_received += xway_conn_counted(conn->rx.ring_bytes);
 }
 
 /**

@@ -307,6 +307,20 @@ static void conn_enlist(struct xway_conn *conn)
 	spin_unlock_bh(&xway_conns_lock);
 }
 
+/* The numbers @isn[0] are noted: the tuple is, too, and OPEN finds the connection. */
+static void conn_named(struct xway_conn *conn, struct sock *sk)
+{
+	memcpy(conn->isn[1], conn->isn[0], sizeof(conn->isn[1]));
+	xway_attach_tuple(sk, conn->active, &conn->tuple);
+	conn_enlist(conn);
+}
+
+/* From now on the peer may be about to adopt its end. */
+static void conn_await_adoption(struct xway_conn *conn)
+{
+	WRITE_ONCE(conn->adopt_until, (jiffies + XWAY_ADOPT_TIME) ?: 1);
+}
+
 /**
  * xway_conn_established() - note the tuple and the initial sequence numbers
  * @conn: connection
@@ -318,11 +332,9 @@ void xway_conn_established(struct xway_conn *conn, struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	xway_attach_tuple(sk, conn->active, &conn->tuple);
 	conn->isn[0][!conn->active] = tp->snd_una - 1;
 	conn->isn[0][conn->active] = tp->rcv_nxt - 1;
-	memcpy(conn->isn[1], conn->isn[0], sizeof(conn->isn[1]));
-	conn_enlist(conn);
+	conn_named(conn, sk);
 }
 
 /*
@@ -337,8 +349,8 @@ static void isn_by_counts(const struct xway_conn *conn, const struct xway_conn *
 	u64 sent = tp->bytes_sent - tp->bytes_retrans, received = tp->bytes_received;
 
 	if (old) {
-		sent += old->tx.ring_bytes & ~1ULL;
-		received += old->rx.ring_bytes & ~1ULL;
+		sent += xway_conn_counted(old->tx.ring_bytes);
+		received += xway_conn_counted(old->rx.ring_bytes);
 	}
 	isn[!conn->active] = tp->snd_nxt - (u32)sent - 1;
 	isn[conn->active] = tp->rcv_nxt - (u32)received - 1;
@@ -353,11 +365,9 @@ static void isn_by_counts(const struct xway_conn *conn, const struct xway_conn *
  */
 void xway_conn_adopted(struct xway_conn *conn, struct sock *sk)
 {
-	conn->adopt_until = (jiffies + XWAY_ADOPT_TIME) ?: 1;
-	xway_attach_tuple(sk, conn->active, &conn->tuple);
+	conn_await_adoption(conn);
 	isn_by_counts(conn, NULL, sk, conn->isn[0]);
-	memcpy(conn->isn[1], conn->isn[0], sizeof(conn->isn[1]));
-	conn_enlist(conn);
+	conn_named(conn, sk);
 }
 
 /**
@@ -432,8 +442,7 @@ static bool conn_linked(struct xway_conn *conn)
 			atomic_dec(&xway_no_link.conns);
 			atomic_inc(&tl->conns);
 			WRITE_ONCE(conn->chan.link, link);
-			/* The peer may be about to adopt its end. */
-			WRITE_ONCE(conn->adopt_until, (jiffies + XWAY_ADOPT_TIME) ?: 1);
+			conn_await_adoption(conn);
 			/* Last: pairs with xway_conn_waiting(). */
 			smp_store_release(&conn->tl, tl);
 			xway_tcp_link_put(&xway_no_link);

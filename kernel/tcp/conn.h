@@ -307,6 +307,15 @@ static inline struct xway_conn *xway_conn_get(struct xway_conn *conn)
 	return conn;
 }
 
+/*
+ * How many of the bytes that a ring has carried are added to TCP's counts. An even number:
+ * see was_active() in attach.c. Both ends have the same one.
+ */
+static inline u64 xway_conn_counted(u64 ring_bytes)
+{
+	return ring_bytes & ~1ULL;
+}
+
 /* The own words of its channel */
 static inline struct xway_words *xway_own(const struct xway_conn *conn)
 {

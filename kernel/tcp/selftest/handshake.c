@@ -51,10 +51,22 @@ static bool declined(const union xway_sock_ctl *open, u32 why)
 	return true;
 }
 
+/* The peer's answer to the passive end's OPEN */
+static bool say_no(u32 why)
+{
+	union xway_sock_ctl msg = {
+		.ctl.type = XWAY_CTL_DECLINE,
+		.ctl.chan = conn[P]->chan.id,
+		.ctl.arg = why,
+	};
+
+	EXPECT(give(P, &msg));
+	return true;
+}
+
 static bool proof_differs(void)
 {
 	union xway_sock_ctl open, msg;
-
 	int i;
 
 	EXPECT(ask(&open));
@@ -152,7 +164,7 @@ static bool proof_counted_differs(void)
 /* The peer may adopt its end later. After a while it will not. */
 static bool unknown_is_asked_again(void)
 {
-	union xway_sock_ctl open, msg;
+	union xway_sock_ctl open;
 	int i;
 
 	conn[P]->adopt_until = jiffies + HZ;
@@ -161,14 +173,7 @@ static bool unknown_is_asked_again(void)
 		if (i == 7)
 			conn[P]->adopt_until = jiffies - 1;
 		conn[P]->ask_at = jiffies;
-		EXPECT(ask(&open));
-		msg = (union xway_sock_ctl){
-			.ctl.type = XWAY_CTL_DECLINE,
-			.ctl.service = open.ctl.service,
-			.ctl.chan = conn[P]->chan.id,
-			.ctl.arg = XWAY_DECLINE_UNKNOWN,
-		};
-		EXPECT(give(P, &msg));
+		EXPECT(ask(&open) && say_no(XWAY_DECLINE_UNKNOWN));
 	}
 	EXPECT(test_bit(XWAY_F_FALLBACK, &conn[P]->flags));
 	EXPECT(conn[P]->reason == XWAY_R_UNKNOWN);
@@ -401,11 +406,7 @@ static bool memory_short(void)
 	EXPECT(conn[A]->postponed && !test_bit(XWAY_F_ASKED, &conn[A]->flags));
 	EXPECT(atomic64_read(&xway_reasons[XWAY_R_MEMORY]) == before + 2);
 	/* The answer of an older peer */
-	memset(&msg, 0, sizeof(msg));
-	msg.ctl.type = XWAY_CTL_DECLINE;
-	msg.ctl.chan = conn[P]->chan.id;
-	msg.ctl.arg = XWAY_DECLINE_MEMORY;
-	EXPECT(give(P, &msg) && conn[P]->postponed);
+	EXPECT(say_no(XWAY_DECLINE_MEMORY) && conn[P]->postponed);
 	EXPECT(!(conn[P]->flags & (BIT(XWAY_F_ASKED) | BIT(XWAY_F_FALLBACK))));
 	conn[P]->postponed = 0;
 	conn[A]->postponed = 0;
