@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from bench.outside import NETBACK, Outside
-from bench.pair import HOST, MMNET
+from bench.outside import NETBACK, Outside, config
+from bench.pair import MMNET
 from rig import host, machine
 from rig.errors import RigError
 from rig.paths import BUILD
@@ -91,18 +91,8 @@ Found = dict[int, dict[str, Figure]]
 
 def measure(arguments: argparse.Namespace) -> tuple[Found, list[str]]:
     """Boot, measure by turns; return the medians, and what is not as it should be."""
-    policy = "group g1 services=net Domain-0 g1"
-    config = machine.Config(
-        host=HOST,
-        type=arguments.type,
-        guests=1,
-        memory=256,
-        clock="instructions",
-        spare=False,
-        policy=policy,
-    )
     settings = [NETBACK, *map(str, USECS), ADAPTIVE]
-    rig = machine.up(config, "delay", die_with_us=True)
+    rig = machine.up(config(arguments.type, 1), "delay", die_with_us=True)
     found: dict[int, dict[str, list[Figure]]] = {}
     try:
         delay = Delay(Outside(rig, arguments.ms), arguments.ms)

@@ -85,19 +85,23 @@ class Outside:
         return float(line["answered"]) * 1e6 / float(line["ns"])
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Do it all; return the exit status."""
-    policy = "\n".join(f"group g{n} services=net Domain-0 g{n}" for n in range(1, arguments.guests + 1))
-    config = machine.Config(
+def config(kind: str, guests: int) -> machine.Config:
+    """Return what a rig has whose guests, of one type, may each exchange packets with domain 0."""
+    policy = "\n".join(f"group g{n} services=net Domain-0 g{n}" for n in range(1, guests + 1))
+    return machine.Config(
         host=HOST,
-        type=arguments.type,
-        guests=arguments.guests,
+        type=kind,
+        guests=guests,
         memory=256,
         clock="instructions",
         spare=False,
         policy=policy,
     )
-    rig = machine.up(config, "outside", die_with_us=True)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do it all; return the exit status."""
+    rig = machine.up(config(arguments.type, arguments.guests), "outside", die_with_us=True)
     found: dict[str, dict[str, list[float]]] = {}
     try:
         outside = Outside(rig, arguments.ms)

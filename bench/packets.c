@@ -52,13 +52,20 @@ static void prepare(size_t size)
 	}
 }
 
-static void drain(const char *port)
+static int bound(const char *port)
 {
 	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = htons(atoi(port)) };
-	int fd = socket(AF_INET6, SOCK_DGRAM, 0), received = 0;
+	int fd = socket(AF_INET6, SOCK_DGRAM, 0);
 
 	if (fd < 0 || bind(fd, (struct sockaddr *)&any, sizeof(any)))
 		die("bind");
+	return fd;
+}
+
+static void drain(const char *port)
+{
+	int fd = bound(port), received = 0;
+
 	prepare(READ_SIZE);
 	for (;;) {
 		int n;
@@ -182,18 +189,15 @@ static int compare(const void *a, const void *b)
 
 static int hear(const char *port)
 {
-	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = htons(atoi(port)) };
 	struct timeval silence = { .tv_sec = SILENCE };
-	int fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	int fd = bound(port);
 	uint32_t *took = malloc(HEARD * sizeof(*took)), n = 0;
 	uint64_t first_tsc = 0, first_ns = 0, tsc = 0, ns = 0;
 	const struct stamp *stamp = (void *)buffer;
 	double us;
 
-	if (fd < 0 || !took || bind(fd, (struct sockaddr *)&any, sizeof(any)) ||
-	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence)))
-		die("bind");
-	fprintf(stderr, "ready\n");
+	if (!took || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence)))
+		die("SO_RCVTIMEO");
 	for (;;) {
 		if (recv(fd, buffer, READ_SIZE, 0) < (ssize_t)sizeof(*stamp)) {
 			if (n)
