@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from bench.pair import EVERYTHING
 from rig.guest import Guest
 from rig.machine import Machine
 from tests import traffic
@@ -44,7 +45,7 @@ def opened(guest: Guest) -> bool:
 @contextmanager
 def joined(machine: Machine, ends: Ends, mtu: int = 65535) -> Iterator[None]:
     """Have mm0 in both guests, with addresses and a carrier; afterwards no more."""
-    with allowed(machine.dom0, "allow all services=sockets,net"):
+    with allowed(machine.dom0, EVERYTHING):
         yield from joined_now(ends, mtu)
 
 

@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
+from bench.pair import EVERYTHING
 from rig import pace
 from rig.guest import Background, Guest
 from rig.machine import Machine
 from tests import traffic
-from tests.mmnet import allow
+from tests.mmnet import allow, net
 from tests.traffic import linked, until
-from tests.xen.test_liar import LIES, PARAMETERS, TALK, lying
+from tests.xen.test_liar import LIES, PARAMETERS, TALK, lying, told
 
 SECONDS = int(os.environ.get("XWAY_TEST_SOAK_SECONDS", "3600"))
 SEED = int(os.environ.get("XWAY_TEST_SOAK_SEED", str(int(time.time()))))
-POLICY = "allow all services=sockets,net"
 LIFE, CHECKS, SEEN = "/tmp/life.py", "/tmp/checks.py", "/tmp/life.json"
 PORT = 7400
 CONNECTIONS = 6
@@ -84,8 +84,7 @@ class Honest:
         """Return the bytes that the client has sent by ring, and by its device to the server."""
         guest = self.guests[1]
         ring = traffic.counters(guest)["tx_ring_bytes"]
-        peers = json.loads(guest.run("xway -j net").stdout)
-        return ring, sum(one["stats"]["tx_bytes"] for one in peers)
+        return ring, sum(one["stats"]["tx_bytes"] for one in net(guest))
 
 
 @pytest.fixture
@@ -156,7 +155,7 @@ class Lives:
         """Domain 0 allows nothing, or less, for a while."""
         allow(self._dom0, self._dice.choice(["", "allow all", "allow all services=net"]))
         self._dom0.run(self._nap(5))
-        allow(self._dom0, POLICY)
+        allow(self._dom0, EVERYTHING)
 
     def destroyed(self) -> None:
         """A guest ends at once, and comes again."""
@@ -180,7 +179,7 @@ LIVES = {
 }
 
 
-@pytest.mark.rig(type="pv", kernel="debug", memory=768, spare=False, policy=POLICY)
+@pytest.mark.rig(type="pv", kernel="debug", memory=768, spare=False, policy=EVERYTHING)
 def test_lives_and_deaths(machine: Machine, honest: Honest) -> None:
     """Whatever happens, every byte is right, no connection ends but by a death, and all go on by ring."""
     dice = random.Random(SEED)
@@ -212,13 +211,13 @@ def talking(guest: Guest, addresses: tuple[str, ...]) -> Iterator[None]:
             program.kill()
 
 
-@pytest.mark.rig(type="pv", kernel="debug", memory=768, guests=3, spare=False, policy=POLICY)
+@pytest.mark.rig(type="pv", kernel="debug", memory=768, guests=3, spare=False, policy=EVERYTHING)
 def test_liar(machine: Machine, honest: Honest) -> None:
     """A third guest lies to both, by sockets and by MMNet, of all kinds at once or of some."""
     dice = random.Random(SEED)
     liar = machine.guest("g3")
     before = [traffic.counters(guest) for guest in honest.guests]
-    begin, told = time.monotonic(), [0] * len(LIES)
+    begin, lies = time.monotonic(), [0] * len(LIES)
     with lying(machine, liar, "mmnet"), talking(liar, tuple(guest.ip4 for guest in honest.guests)):
         until(lambda: linked(liar), "the liar's link")
         was = honest.seen()["errors"]
@@ -230,17 +229,17 @@ def test_liar(machine: Machine, honest: Honest) -> None:
             honest.goes_on(f"lies {mask:#x}")
             assert honest.seen()["errors"] == was, was
             liar.run(f"echo 0 >{PARAMETERS}/lies")
-            told = [int(number) for number in liar.read(f"{PARAMETERS}/told").split(",")]
+            lies = told(liar)
             print(
-                f"{time.monotonic() - begin:.0f} s, seed {SEED}: {mask:#x} every {pause} us, {told}",
+                f"{time.monotonic() - begin:.0f} s, seed {SEED}: {mask:#x} every {pause} us, {lies}",
                 flush=True,
             )
     now = [
         traffic.moved(then, traffic.counters(one)) for then, one in zip(before, honest.guests, strict=True)
     ]
     print(
-        dict(zip(LIES, told, strict=True)),
+        dict(zip(LIES, lies, strict=True)),
         honest.seen(),
         [{k: n for k, n in one.items() if n} for one in now],
     )
-    assert all(told) and any(one["violations"] for one in now), (told, now)
+    assert all(lies) and any(one["violations"] for one in now), (lies, now)
