@@ -68,6 +68,13 @@ static bool frames_stalled(void)
 	return cross(P, 1000);
 }
 
+static void set_time(u32 usecs, bool adaptive)
+{
+	rtnl_lock();
+	mm_coalesce_set(port[A], usecs, adaptive);
+	rtnl_unlock();
+}
+
 /* A reader that waits for more gets an event when no more will come: the ring is full. */
 static bool frames_lazy(void)
 {
@@ -75,9 +82,7 @@ static bool frames_lazy(void)
 	u64 events;
 	int i;
 
-	rtnl_lock();
-	mm_coalesce_set(port[A], 100 * USEC_PER_SEC, false);
-	rtnl_unlock();
+	set_time(100 * USEC_PER_SEC, false);
 	EXPECT(!words->lazy && send(P, 1000));
 	/* One poll, for the event: poll() has the device look once more, and it finds nothing. */
 	look(A);
@@ -98,6 +103,48 @@ static bool frames_lazy(void)
 		poll(A);
 	EXPECT(!words->lazy);
 	EXPECT(send(P, 1000) && count(P, MM_TX_EVENTS) > events + 1);
+	return true;
+}
+
+static void sample(int taken)
+{
+	spin_lock_bh(&port[A]->rx_lock);
+	mm_coalesce_sample(port[A], taken);
+	spin_unlock_bh(&port[A]->rx_lock);
+}
+
+/* DIM has chosen its longest time, at so many packets in a millisecond. */
+static u32 chosen(int ppms)
+{
+	struct dim *dim = &port[A]->dim;
+
+	dim->profile_ix = NET_DIM_PARAMS_NUM_PROFILES - 1;
+	dim->prev_stats.ppms = ppms;
+	schedule_work(&dim->work);
+	flush_work(&dim->work);
+	return port[A]->rx_usecs;
+}
+
+/* Where time is adapted, few packets do not wait for each other. */
+static bool frames_few(void)
+{
+	int i;
+
+	set_time(100, false);
+	for (i = 0; i < 100; i++)
+		sample(0);
+	EXPECT(port[A]->rx_usecs == 100);	/* it is the operator's */
+	set_time(100, true);
+	for (i = 0; i < 3; i++)
+		sample(3);
+	sample(4);
+	for (i = 0; i < 3; i++)
+		sample(0);
+	EXPECT(port[A]->rx_usecs == 100);
+	sample(0);
+	EXPECT(!port[A]->rx_usecs);
+	EXPECT(chosen(1000) == xway_dim_usecs(&port[A]->dim));
+	EXPECT(!chosen(1));
 	return true;
 }
 
@@ -125,6 +172,7 @@ const struct xway_test frames_tests[] = {
 	{ "frames_lengths", frames_lengths, UP },
 	{ "frames_full", frames_full, UP },
 	{ "frames_lazy", frames_lazy, UP },
+	{ "frames_few", frames_few, UP },
 	{ "frames_stalled", frames_stalled, UP },
 	{ "frames_rest", frames_rest, UP },
 	{}
