@@ -224,8 +224,12 @@ static bool keyed(const struct sock *sk)
  */
 enum xway_reason xway_attach_unfit(const struct sock *sk)
 {
-	if (sk->sk_user_data)
+	bool fits = xway_reader_fits(sk);
+
+	if (sk->sk_user_data && (!fits || xway_proto_untouched(sk)))
 		return XWAY_R_BUSY;
+	if (!fits)
+		return XWAY_R_KERNEL;
 	if (tcp_sk(sk)->fastopen_req || rcu_access_pointer(tcp_sk(sk)->fastopen_rsk))
 		return XWAY_R_FASTOPEN;
 	if (tcp_sk(sk)->repair)
@@ -242,8 +246,10 @@ enum xway_reason xway_attach_unfit(const struct sock *sk)
 
 static enum xway_reason refusal(struct sock *sk, bool active)
 {
-	/* Whose a child is shows when it is accepted: xway_attach_accepted(). */
-	if (sk->sk_kern_sock && (active || !XWAY_MPTCP_CHILDREN))
+	/* Whose a child is shows when it is accepted: xway_attach_accepted(). MPTCP's have
+	 * TCP's own callback.
+	 */
+	if (sk->sk_kern_sock && !active && !XWAY_MPTCP_CHILDREN && xway_proto_untouched(sk))
 		return XWAY_R_KERNEL;
 	/* A reader that waits for connect() to unlock the socket would then
 	 * sleep in TCP's recvmsg() while its bytes come by ring.
@@ -434,8 +440,7 @@ void xway_detach(struct xway_conn *conn, struct sock *sk)
 		wake_up_interruptible_all(sk_sleep(sk));
 		if (!test_bit(XWAY_F_CLOSED, &conn->flags)) {
 			xway_count(DETACHED);
-			if (!skb_queue_empty(&sk->sk_receive_queue))
-				xway_conn_tell_taker(conn, sk);
+			xway_reader_to_tcp(sk);
 		}
 	}
 	xway_conn_put(conn);
@@ -448,22 +453,22 @@ void xway_detach(struct xway_conn *conn, struct sock *sk)
  *
  * A listener that knows MPTCP belongs to a program, but the TCP socket inside it
  * is the kernel's. Programs get its children that know only TCP as TCP sockets
- * of their own, and sk_kern_sock says so by now. Users inside the kernel keep
- * their children.
+ * of their own, and sk_kern_sock says so by now. kernel_accept() has not given the
+ * others their table of calls yet, but they come by sk_prot all the same.
  *
  * Context: process, softirqs are off.
  */
 void xway_attach_accepted(struct xway_conn *conn, struct sock *sk)
 {
 	conn->accepting = false;
-	if (!sk->sk_kern_sock && xway_proto_has_ops(sk))
+	if (sk->sk_kern_sock ? xway_attach_unfit(sk) == XWAY_R_NONE : xway_proto_has_ops(sk))
 		return;
 	atomic64_inc(&xway_reasons[XWAY_R_KERNEL]);
 	xway_detach(conn, sk);
 }
 
 /* May a fresh connection replace this one, whether there is a link for it or not? */
-static bool may_replace(const struct xway_conn *conn, struct sock *sk)
+static bool may_replace(struct xway_conn *conn, struct sock *sk)
 {
 	return test_bit(XWAY_F_PARK, &conn->flags) && conn->sk == sk &&
 	       !test_bit(XWAY_F_SHUT, &conn->flags) &&
@@ -491,6 +496,7 @@ static void replace(struct xway_conn *conn, struct xway_conn *fresh,
 	xway_conn_unlist(conn);
 	xway_conn_detached(conn);
 	wake_up_interruptible_all(sk_sleep(sk));
+	xway_reader_to_tcp(sk);
 	xway_conn_put(conn);
 }
 

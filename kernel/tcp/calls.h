@@ -14,7 +14,7 @@ struct proto *xway_base_of(const struct sock *sk);
 const struct proto_ops *xway_base_ops(const struct sock *sk);
 void xway_stray_enter(void);
 void xway_stray_leave(void);
-bool xway_restart(void);
+bool xway_restart(const struct sock *sk);
 
 /**
  * xway_keep_error() - keep the socket's error for the next call

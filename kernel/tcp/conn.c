@@ -233,7 +233,7 @@ struct xway_conn *xway_conn_create(struct sock *sk, struct xway_link *link,
 	conn->tl = tl;
 	xway_chan_init(&conn->chan, &xway_sockets, tl->link);
 	conn->active = active;
-	conn->data_ready = sk->sk_data_ready;
+	conn->data_ready = READ_ONCE(sk->sk_data_ready);
 	conn->retry_at = jiffies;
 	atomic_inc(&tl->conns);
 	atomic_inc(&conn_count);
@@ -712,7 +712,7 @@ static void conn_wake_sk(struct sock *sk, bool all)
  */
 bool xway_conn_event(struct xway_conn *conn)
 {
-	bool work = false, stale = false, moved = false;
+	bool work = false, stale = false, moved = false, inside = false;
 	const struct xway_words *peer;
 	struct sock *sk;
 	u32 prod, cons, flags;
@@ -743,22 +743,28 @@ bool xway_conn_event(struct xway_conn *conn)
 			conn->rx.notified = prod;
 			conn->rx.notified_gen = gen;
 			moved = true;
-			if (xway_conn_taken(conn, sk))
+			if (xway_conn_seems_taken(conn, sk))
 				xway_conn_fallback(conn, XWAY_R_KERNEL);
-			else if (xway_rx_readable(conn, sk, true))
-				conn->data_ready(sk);
-			else
+			else if (!xway_rx_readable(conn, sk, true))
 				stale = true;
+			else if (!xway_conn_inside(conn))
+				xway_base_data_ready(sk);
 		}
 		/* If the bytes have been read meanwhile, there is nothing to
 		 * signal. io_uring and AIO take data_ready() as proof that
 		 * there is something. Other sleepers wake and look.
 		 */
-		if (sk)
+		inside = sk && xway_conn_inside(conn) &&
+			 refcount_inc_not_zero(&sk->sk_refcnt);
+		if (sk && !inside)
 			conn_wake_sk(sk, stale);
 	}
 	rcu_read_unlock();
 	spin_unlock(&conn->lock);
+	if (inside) {
+		xway_reader_tell(conn, sk);
+		sock_put(sk);
+	}
 	if (work)
 		xway_conn_queue(conn);
 	return moved;
@@ -772,6 +778,13 @@ bool xway_conn_event(struct xway_conn *conn)
  */
 void xway_conn_wake(struct xway_conn *conn)
 {
+	struct sock *sk = xway_conn_inside(conn) ? xway_conn_hold_sk(conn) : NULL;
+
+	if (sk) {
+		xway_reader_tell(conn, sk);
+		sock_put(sk);
+		return;
+	}
 	spin_lock_bh(&conn->lock);
 	if (conn->sk)
 		conn_wake_sk(conn->sk, true);

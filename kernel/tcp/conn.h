@@ -10,6 +10,8 @@
 
 #include "core/core.h"
 #include "core/ring.h"
+#include "proto.h"
+#include "reader.h"
 #include "stats.h"
 #include "words.h"
 
@@ -42,6 +44,7 @@ enum {
 	XWAY_F_TIMED_OUT,	/* the peer's kernel was silent for too long */
 	XWAY_F_POLICY,		/* the helper looks at IPsec policies */
 	XWAY_F_UNSETTLED,	/* adopted; somebody may be inside TCP's calls */
+	XWAY_F_TELL,		/* release_sock() calls the reader back: reader.c */
 };
 
 /**
@@ -207,7 +210,8 @@ struct xway_rx {
  * @isn: initial sequence numbers of the active and the passive end: as they were seen,
  *	and as they follow from the bytes that were counted
  * @proof: which of these the peer knows, too; written under the link's lock
- * @data_ready: the socket's callback when it was attached
+ * @data_ready: the socket's callback, of a reader that uses our calls: reader.c; written
+ *	under the socket's lock
  * @base_prot: TCP's own table of calls for the socket
  * @tuple: addresses and ports
  * @hash: in the hash of connections that OPEN can find
@@ -359,22 +363,26 @@ static inline void xway_conn_continue(struct xway_conn *conn)
 	xway_conn_put(conn);
 }
 
-/* Has a user inside the kernel taken the socket over? It reads past our calls. */
-static inline bool xway_conn_taken(const struct xway_conn *conn,
-				   const struct sock *sk)
+/*
+ * Has a user inside the kernel taken the socket over? It reads past our calls. The socket
+ * is locked.
+ */
+static inline bool xway_conn_taken(struct xway_conn *conn, const struct sock *sk)
 {
-	return READ_ONCE(sk->sk_data_ready) != conn->data_ready;
+	return READ_ONCE(sk->sk_data_ready) != conn->data_ready && xway_reader_changed(conn, sk);
 }
 
-/* Tell a user inside the kernel that has taken the socket over: TCP has bytes. */
-static inline void xway_conn_tell_taker(const struct xway_conn *conn,
-					struct sock *sk)
+/* The same, by a look from outside */
+static inline bool xway_conn_seems_taken(const struct xway_conn *conn, const struct sock *sk)
 {
-	if (!xway_conn_taken(conn, sk))
-		return;
-	local_bh_disable();
-	sk->sk_data_ready(sk);
-	local_bh_enable();
+	return READ_ONCE(sk->sk_data_ready) != READ_ONCE(conn->data_ready) &&
+	       !xway_reader_fits(sk);
+}
+
+/* Is it called back with the socket locked, instead of being woken? */
+static inline bool xway_conn_inside(const struct xway_conn *conn)
+{
+	return READ_ONCE(conn->data_ready) != xway_base_data_ready;
 }
 
 /*

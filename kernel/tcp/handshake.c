@@ -171,7 +171,7 @@ static bool begin(struct xway_conn *conn)
 	if (conn->state != XWAY_CONN_TCP)
 		return false;
 	spin_lock_bh(&conn->lock);
-	if (conn->sk && xway_conn_taken(conn, conn->sk))
+	if (conn->sk && xway_conn_seems_taken(conn, conn->sk))
 		xway_conn_fallback(conn, XWAY_R_KERNEL);
 	spin_unlock_bh(&conn->lock);
 	WRITE_ONCE(conn->state, XWAY_CONN_OPENING);

@@ -32,7 +32,7 @@ enum { V4, V6, FAMILIES };
 static struct proto prots[FAMILIES];
 static struct proto_ops ops[FAMILIES];
 static const struct proto_ops *base_ops[FAMILIES];
-static void (*base_data_ready)(struct sock *sk);
+void (*xway_base_data_ready)(struct sock *sk) __ro_after_init;	/* a new socket's */
 
 /*
  * Calls that entered through our tables after the socket was detached. They
@@ -173,7 +173,7 @@ bool xway_proto_has_base_ops(const struct sock *sk)
  */
 bool xway_proto_untouched(const struct sock *sk)
 {
-	return READ_ONCE(sk->sk_data_ready) == base_data_ready;
+	return READ_ONCE(sk->sk_data_ready) == xway_base_data_ready;
 }
 
 /**
@@ -219,6 +219,10 @@ static void xway_release_cb(struct sock *sk)
 			xway_conn_fallback(conn, XWAY_R_FILTER);
 		if (unlikely(sock_flag(sk, SOCK_FASYNC)))
 			xway_rx_arm_next(conn);
+		if (unlikely(test_bit(XWAY_F_TELL, &conn->flags))) {
+			clear_bit(XWAY_F_TELL, &conn->flags);
+			xway_reader_call(conn, sk);
+		}
 	}
 	rcu_read_unlock();
 	xway_base_of(sk)->release_cb(sk);
@@ -226,18 +230,20 @@ static void xway_release_cb(struct sock *sk)
 
 /**
  * xway_restart() - restart the system call, now that the socket is TCP's own
+ * @sk: the socket
  *
  * io_uring, threads of the kernel and AIO cannot restart it. Neither can
- * recvmmsg(), which keeps the error of a later message for the next call.
+ * recvmmsg(), which keeps the error of a later message for the next call. A socket of
+ * the kernel's may be used in a system call that is about something else.
  *
  * Context: process.
  * Return: true if the caller is to return -ERESTARTSYS.
  */
-bool xway_restart(void)
+bool xway_restart(const struct sock *sk)
 {
 	int nr;
 
-	if ((current->flags & (PF_KTHREAD | PF_IO_WORKER)) ||
+	if (sk->sk_kern_sock || (current->flags & (PF_KTHREAD | PF_IO_WORKER)) ||
 	    in_compat_syscall())
 		return false;
 	nr = syscall_get_nr(current, current_pt_regs());
@@ -406,7 +412,7 @@ static int ops_fill(int f, int family)
 	if (err)
 		return err;
 	base_ops[f] = sock->ops;
-	base_data_ready = sock->sk->sk_data_ready;
+	xway_base_data_ready = sock->sk->sk_data_ready;
 	sock_release(sock);
 	ops[f] = *base_ops[f];
 	xway_ops_compat(&ops[f]);

@@ -7,6 +7,8 @@
 struct proto;
 struct sock;
 
+extern void (*xway_base_data_ready)(struct sock *sk);
+
 int xway_proto_init(void);
 void xway_proto_exit(void);
 bool xway_proto_is_base(const struct proto *prot);

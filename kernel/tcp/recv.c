@@ -345,14 +345,16 @@ static bool rx_ended(struct xway_conn *conn, struct sock *sk)
 	       test_bit(XWAY_F_DETACHED, &conn->flags);
 }
 
-/* Does anybody wait for the socket, or want signals? Makes a full barrier. */
-static bool rx_watched(struct sock *sk)
+/*
+ * Does anybody wait for the socket, or want signals or calls? Makes a full barrier.
+ */
+static bool rx_watched(const struct xway_conn *conn, struct sock *sk)
 {
 	bool ret;
 
 	rcu_read_lock();
 	ret = skwq_has_sleeper(rcu_dereference(sk->sk_wq)) ||
-	      sock_flag(sk, SOCK_FASYNC);
+	      sock_flag(sk, SOCK_FASYNC) || xway_conn_inside(conn);
 	rcu_read_unlock();
 	return ret;
 }
@@ -360,8 +362,12 @@ static bool rx_watched(struct sock *sk)
 /* Tell those who watch the socket that there are bytes. */
 static void rx_tell(struct xway_conn *conn, struct sock *sk)
 {
+	if (xway_conn_inside(conn)) {
+		xway_reader_tell(conn, sk);
+		return;
+	}
 	local_bh_disable();
-	conn->data_ready(sk);
+	xway_base_data_ready(sk);
 	local_bh_enable();
 }
 
@@ -381,7 +387,7 @@ static bool rx_spin(struct xway_conn *conn, struct sock *sk)
 	/* A task that fell asleep before the disarm has lost its request for an
 	 * event: make it again. A task that falls asleep later makes its own.
 	 */
-	if (rx_watched(sk)) {
+	if (rx_watched(conn, sk)) {
 		xway_rx_arm(conn, sk);
 		if (xway_rx_readable(conn, sk, true))
 			rx_tell(conn, sk);
@@ -476,7 +482,7 @@ static void rx_rearm(struct xway_conn *conn, struct sock *sk, u32 prod)
 {
 	bool more;
 
-	if (conn->state == XWAY_CONN_TCP || !rx_watched(sk))
+	if (conn->state == XWAY_CONN_TCP || !rx_watched(conn, sk))
 		return;
 	xway_rx_arm(conn, sk);
 	mutex_lock(&conn->rx.lock);
@@ -552,7 +558,7 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 				last = false;
 				continue;
 			}
-			if (!copied && timeo && xway_restart())
+			if (!copied && timeo && xway_restart(sk))
 				return -ERESTARTSYS;
 			if (copied && rx_at_urgent(sk))
 				break;
@@ -675,7 +681,7 @@ int xway_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags)
 	int ret;
 
 	if (!conn) {
-		if (!(flags & MSG_DONTWAIT) && xway_restart())
+		if (!(flags & MSG_DONTWAIT) && xway_restart(sk))
 			return -ERESTARTSYS;
 		xway_stray_enter();
 		ret = xway_base_recvmsg(xway_base_of(sk), sk, msg, len, flags);

@@ -269,7 +269,7 @@ int xway_rx_requeue(struct xway_conn *conn, struct sock *sk)
 	WRITE_ONCE(rx->requeued, seq);
 	WRITE_ONCE(rx->was_requeued, true);
 	xway_rx_discard(conn);
-	xway_conn_tell_taker(conn, sk);
+	xway_reader_to_tcp(sk);
 	return 0;
 }
 

@@ -47,7 +47,7 @@ bool xway_stream_memory_free(const struct sock *sk, int wake)
  * back then.
  */
 static __always_inline enum xway_reason
-tx_refusal(const struct xway_conn *conn, const struct sock *sk,
+tx_refusal(struct xway_conn *conn, const struct sock *sk,
 	   const struct msghdr *msg)
 {
 	if (msg->msg_controllen || READ_ONCE(sk->sk_tsflags))
@@ -73,6 +73,9 @@ static enum xway_reason tx_refusal_by_flags(const struct sock *sk,
 	if ((msg->msg_flags & MSG_ZEROCOPY) && !msg->msg_ubuf &&
 	    sock_flag(sk, SOCK_ZEROCOPY))
 		return XWAY_R_ZEROCOPY;
+	/* The kernel swaps by it: it must never wait for memory. */
+	if (sk->sk_kern_sock && sock_flag(sk, SOCK_MEMALLOC))
+		return XWAY_R_KERNEL;
 	return XWAY_R_NONE;
 }
 
@@ -362,7 +365,7 @@ int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 	int ret;
 
 	if (!conn) {
-		if (!(msg->msg_flags & MSG_DONTWAIT) && xway_restart())
+		if (!(msg->msg_flags & MSG_DONTWAIT) && xway_restart(sk))
 			return -ERESTARTSYS;
 		/* The socket was detached since the call began. It may have
 		 * another owner now, such as kernel TLS.
@@ -383,6 +386,11 @@ int xway_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 		ret = tcp_sendmsg_locked(sk, msg, size);
 	else
 		ret = do_sendmsg(&conn, sk, msg);
+	/* One that has waited may have got room without an event. A reader inside the
+	 * kernel needs a call all the same: nfsd reads nothing until it may send.
+	 */
+	if (unlikely(xway_conn_inside(conn)) && test_bit(SOCK_NOSPACE, &sk->sk_socket->flags))
+		set_bit(XWAY_F_TELL, &conn->flags);
 	release_sock(sk);
 	xway_conn_want(conn);
 	xway_conn_put(conn);

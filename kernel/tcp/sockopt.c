@@ -397,11 +397,16 @@ int xway_peek_len(struct socket *sock)
  * It would read past recvmsg. It finds nothing until the socket is detached,
  * and xway_detach() then tells it that there are bytes.
  *
+ * Context: the socket is locked.
  * Return: -EAGAIN
  */
 int xway_read_sock(struct sock *sk, read_descriptor_t *desc,
 		   sk_read_actor_t actor)
 {
+	struct xway_conn *conn = xway_attached_rcu(sk);
+
+	if (conn)
+		xway_conn_fallback(conn, XWAY_R_KERNEL);
 	return -EAGAIN;
 }
 
@@ -414,7 +419,7 @@ int xway_read_sock(struct sock *sk, read_descriptor_t *desc,
  */
 int xway_read_skb(struct sock *sk, skb_read_actor_t actor)
 {
-	return -EAGAIN;
+	return xway_read_sock(sk, NULL, NULL);
 }
 
 /**

@@ -10,6 +10,9 @@ from tests.programs.way import MIB, Way, smbd
 
 pytestmark = [pytest.mark.rig(kernel="6.12"), pytest.mark.rig(kernel="6.1")]
 
+# By the wire both ways: cp and cat would have the server copy.
+COPY = "dd if=/tmp/m/file of=/tmp/m/back bs=1M status=none"
+
 
 @contextmanager
 def mounted(way: Way, command: str) -> Iterator[None]:
@@ -46,9 +49,11 @@ def cifs_mount(way: Way) -> None:
     want = way.file(4 * MIB, "/tmp/t/s/file")
     way.get("modprobe cifs")
     share = f"mount -t cifs -o guest,port=4450,vers=3.0 //{way.host}/t"
-    with way.carries(MIB, "kernel-socket"), mounted(way, share):
-        assert way.checksum("cat /tmp/m/file") == want
-        way.get("cp /tmp/m/file /tmp/m/back")
+    with mounted(way, share):
+        with way.carries(8 * MIB):
+            assert way.checksum("cat /tmp/m/file") == want
+            way.get(COPY)
+        way.outlives_module(COPY)
     assert way.server.run("sha256sum </tmp/t/s/back").stdout.split()[0] == want
 
 
@@ -84,9 +89,11 @@ def test_nfs_mount(way: Way) -> None:
         want = way.file(4 * MIB, "/tmp/t/n/file")
         way.get("modprobe nfsv4")
         share = f"mount -t nfs4 -o vers=4.2 {way.host}:/"
-        with way.carries(MIB, "socket-in-use"), mounted(way, share):
-            assert way.checksum("cat /tmp/m/file") == want
-            way.get("cp /tmp/m/file /tmp/m/back")
+        with mounted(way, share):
+            with way.carries(8 * MIB):
+                assert way.checksum("cat /tmp/m/file") == want
+                way.get(COPY)
+            way.outlives_module(COPY)
         assert way.server.run("sha256sum </tmp/t/n/back").stdout.split()[0] == want
     finally:
         way.server.run("rpc.nfsd 0; exportfs -au; umount /tmp/t/n", check=False)

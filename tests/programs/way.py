@@ -73,6 +73,20 @@ class Way:
             assert ring and ring + tcp >= least and tcp < ring / 4 + 100_000, seen
             self.row["by"] = f"ring, {ring / (ring + tcp):.1%} of {ring + tcp:,} bytes"
 
+    def outlives_module(self, command: str) -> None:
+        """Run a client again and again, while the module goes and comes again at both ends."""
+        if self.name == "tcp":
+            self.get(command)
+            return
+        running = self.client.start(f"until [ -e /tmp/t/enough ]; do {command} || exit 1; done")
+        for guest in (self.client, self.server):
+            traffic.unload(guest)
+            guest.run("modprobe xway; xway on")
+        for guest in (self.client, self.server):
+            traffic.until(lambda guest=guest: traffic.linked(guest), f"link of {guest.name}")
+        self.client.write("/tmp/t/enough", "")
+        assert running.wait(120).status == 0, running.stderr()
+
     def file(self, size: int, path: str = "/tmp/t/file", *, at_client: bool = False) -> str:
         """Make a file of random bytes, in the server's guest unless told, and return its checksum."""
         command = f"mkdir -p $(dirname {path}); head -c {size} /dev/urandom >{path}; sha256sum <{path}"

@@ -183,6 +183,7 @@ static bool bring_up(int level)
 
 	EXPECT(!xway_client_register(&xway_sockets));
 	registered = true;
+	xway_base_data_ready = ready;	/* until xway_proto_init() */
 	for (i = 0; i < 2; i++) {
 		woken[i] = 0;
 		tp[i] = kzalloc(sizeof(*tp[i]), GFP_KERNEL);

@@ -18,6 +18,7 @@ extern const struct xway_test tx_tests[];
 extern const struct xway_test ringsize_tests[];
 extern const struct xway_test waiting_tests[];
 extern const struct xway_test cut_tests[];
+extern const struct xway_test reader_tests[];
 
 /* Levels of these tests above UP */
 enum {

@@ -15,6 +15,7 @@ static const struct xway_test *const subjects[] = {
 	ringsize_tests,
 	waiting_tests,
 	cut_tests,
+	reader_tests,
 	NULL
 };
 
