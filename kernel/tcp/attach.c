@@ -224,12 +224,10 @@ static bool keyed(const struct sock *sk)
  */
 enum xway_reason xway_attach_unfit(const struct sock *sk)
 {
-	bool fits = xway_reader_fits(sk);
-
-	if (sk->sk_user_data && (!fits || xway_proto_untouched(sk)))
+	if (!xway_reader_fits(sk))
+		return sk->sk_user_data ? XWAY_R_BUSY : XWAY_R_KERNEL;
+	if (sk->sk_user_data && xway_proto_untouched(sk))
 		return XWAY_R_BUSY;
-	if (!fits)
-		return XWAY_R_KERNEL;
 	if (tcp_sk(sk)->fastopen_req || rcu_access_pointer(tcp_sk(sk)->fastopen_rsk))
 		return XWAY_R_FASTOPEN;
 	if (tcp_sk(sk)->repair)
@@ -460,22 +458,28 @@ void xway_detach(struct xway_conn *conn, struct sock *sk)
  */
 void xway_attach_accepted(struct xway_conn *conn, struct sock *sk)
 {
+	enum xway_reason why = XWAY_R_NONE;
+
 	conn->accepting = false;
-	if (sk->sk_kern_sock ? xway_attach_unfit(sk) == XWAY_R_NONE : xway_proto_has_ops(sk))
+	if (sk->sk_kern_sock)
+		why = xway_attach_unfit(sk);
+	else if (!xway_proto_has_ops(sk))
+		why = XWAY_R_KERNEL;
+	if (why == XWAY_R_NONE)
 		return;
-	atomic64_inc(&xway_reasons[XWAY_R_KERNEL]);
+	atomic64_inc(&xway_reasons[why]);
 	xway_detach(conn, sk);
 }
 
 /* May a fresh connection replace this one, whether there is a link for it or not? */
-static bool may_replace(struct xway_conn *conn, struct sock *sk)
+static bool may_replace(const struct xway_conn *conn, struct sock *sk)
 {
 	return test_bit(XWAY_F_PARK, &conn->flags) && conn->sk == sk &&
 	       !test_bit(XWAY_F_SHUT, &conn->flags) &&
 	       ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				       TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) &&
 	       sk->sk_socket && xway_attach_is_on() &&
-	       !xway_conn_taken(conn, sk) && xway_attach_unfit(sk) == XWAY_R_NONE;
+	       xway_attach_unfit(sk) == XWAY_R_NONE;
 }
 
 /*

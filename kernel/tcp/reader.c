@@ -72,6 +72,14 @@ bool xway_reader_changed(struct xway_conn *conn, const struct sock *sk)
 	return false;
 }
 
+static void call_back(struct sock *sk, bool readable)
+{
+	if (readable)
+		sk->sk_data_ready(sk);
+	if (sk->sk_socket && test_bit(SOCK_NOSPACE, &sk->sk_socket->flags))
+		sk->sk_write_space(sk);
+}
+
 /**
  * xway_reader_call() - call back for what there is to read, and for room to send
  * @conn: connection
@@ -81,10 +89,7 @@ bool xway_reader_changed(struct xway_conn *conn, const struct sock *sk)
  */
 void xway_reader_call(struct xway_conn *conn, struct sock *sk)
 {
-	if (xway_rx_readable(conn, sk, true))
-		sk->sk_data_ready(sk);
-	if (sk->sk_socket && test_bit(SOCK_NOSPACE, &sk->sk_socket->flags))
-		sk->sk_write_space(sk);
+	call_back(sk, xway_rx_readable(conn, sk, true));
 }
 
 /**
@@ -120,9 +125,6 @@ void xway_reader_to_tcp(struct sock *sk)
 	if (xway_proto_untouched(sk))
 		return;
 	local_bh_disable();
-	if (!skb_queue_empty(&sk->sk_receive_queue))
-		sk->sk_data_ready(sk);
-	if (sk->sk_socket && test_bit(SOCK_NOSPACE, &sk->sk_socket->flags))
-		sk->sk_write_space(sk);
+	call_back(sk, !skb_queue_empty(&sk->sk_receive_queue));
 	local_bh_enable();
 }

@@ -345,9 +345,7 @@ static bool rx_ended(struct xway_conn *conn, struct sock *sk)
 	       test_bit(XWAY_F_DETACHED, &conn->flags);
 }
 
-/*
- * Does anybody wait for the socket, or want signals or calls? Makes a full barrier.
- */
+/* Does anybody wait for the socket, or want signals or calls? Makes a full barrier. */
 static bool rx_watched(const struct xway_conn *conn, struct sock *sk)
 {
 	bool ret;
