@@ -8,7 +8,7 @@ import pytest
 from rig import fixtures
 from rig.machine import Machine
 from tests import traffic
-from tests.programs.way import WAYS, Way
+from tests.programs.way import LOAD, WAYS, Way, joined
 
 KEY = pytest.StashKey[dict[str, dict[str, str]]]()
 
@@ -35,10 +35,9 @@ def way(request: pytest.FixtureRequest, machine: Machine) -> Iterator[Way]:
         if request.param == "tcp":
             traffic.unload(guest)
         else:
-            guest.run("modprobe xway; xway on")
+            guest.run(LOAD)
     if request.param == "ring":
-        for guest in (server, client):
-            traffic.until(lambda guest=guest: traffic.linked(guest), f"link of {guest.name}")
+        joined(server, client)
     rows = request.config.stash.setdefault(KEY, {})
     row = rows.setdefault(_name(request.node), {})
     for guest in (server, client):

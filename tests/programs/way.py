@@ -12,6 +12,13 @@ from tests import traffic
 
 MIB = 1 << 20
 WAYS = ("tcp", "ring")
+LOAD = "modprobe xway; xway on"
+
+
+def joined(*guests: Guest) -> None:
+    """Wait until guests have a link."""
+    for guest in guests:
+        traffic.until(lambda guest=guest: traffic.linked(guest), f"link of {guest.name}")
 
 
 @dataclass
@@ -81,9 +88,8 @@ class Way:
         running = self.client.start(f"until [ -e /tmp/t/enough ]; do {command} || exit 1; done")
         for guest in (self.client, self.server):
             traffic.unload(guest)
-            guest.run("modprobe xway; xway on")
-        for guest in (self.client, self.server):
-            traffic.until(lambda guest=guest: traffic.linked(guest), f"link of {guest.name}")
+            guest.run(LOAD)
+        joined(self.client, self.server)
         self.client.write("/tmp/t/enough", "")
         assert running.wait(120).status == 0, running.stderr()
 

@@ -8,18 +8,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from shell import sh
+
 PACKETS = Path(__file__).resolve().parent.parent / "sock/packets.py"
 NEAR, FAR = ("10.9.0.1", "fd09::1"), ("10.9.0.2", "fd09::2")
 PORT = 5000
 MIB = 4
-
-
-def sh(command: str) -> str:
-    done = subprocess.run(
-        command, shell=True, text=True, timeout=120, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    assert done.returncode == 0, f"{command}: status {done.returncode}: {done.stdout}"
-    return done.stdout
 
 
 class Pair:
@@ -55,7 +49,7 @@ class Pair:
             )
             try:
                 assert server.stdout and server.stdout.readline() == b"ready\n"
-                sh(f"{PACKETS} check {address} {PORT} {mib}")
+                sh(f"{PACKETS} check {address} {PORT} {mib}", timeout=120)
             finally:
                 server.kill()
                 server.wait()

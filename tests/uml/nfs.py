@@ -2,24 +2,17 @@
 
 import contextlib
 import os
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+
+from shell import sh
 
 TREE, MOUNTED = Path("/run/tree"), Path("/run/mounted")
 FOR_EVER = 2**31 - 1
 # Any port of the client's, no check of subtrees, and a number as the file system's name: linux/nfsd/export.h
 FLAGS = 0x2 | 0x400 | 0x2000
 SIZE = 4 << 20
-
-
-def sh(command: str) -> str:
-    done = subprocess.run(
-        command, shell=True, text=True, timeout=120, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    assert done.returncode == 0, f"{command}: status {done.returncode}: {done.stdout}"
-    return done.stdout
 
 
 def put(path: str, text: str) -> None:
@@ -77,24 +70,9 @@ def copied(name: str) -> None:
     file.unlink()
 
 
-class Copying(threading.Thread):
-    """Copies files until it is told to end."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.enough = False
-        self.files = 0
-        self.error: Exception | None = None
-
-    def run(self) -> None:
-        try:
-            while not self.enough:
-                copied(f"moving{self.files}")
-                self.files += 1
-        except Exception as error:
-            self.error = error
-
-    def end(self) -> None:
-        self.enough = True
-        self.join()
-        assert not self.error, self.error
+def copied_until(enough: threading.Event, names: list[str]) -> None:
+    """Copy files until told to end; append the name of each."""
+    while not enough.is_set():
+        name = f"moving{len(names)}"
+        copied(name)
+        names.append(name)
