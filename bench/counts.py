@@ -53,8 +53,8 @@ def of_message(
     """Run a test for once and for three times as long.
 
     Return by how much the counts of the two differ, and the messages. So the start of programs and of the
-    connection does not count. Bytes that went another way, since the ring was there too late, would count: then
-    it is done again.
+    connection does not count. Bytes that went another way, since the ring was there too late, would count:
+    then it is done again.
     """
     for _ in range(4):
         found = []
