@@ -284,7 +284,7 @@ bool xway_addr_keep(struct xway_link *link, const struct xway_addr *list,
 	mutex_unlock(&lock);
 	if (!dead)
 		return false;
-	synchronize_rcu();
+	synchronize_rcu_expedited();
 	while ((e = dead)) {
 		dead = e->dead;
 		entry_free(e);

@@ -302,7 +302,10 @@ void xway_links_drain(struct list_head *ending)
 		return;
 	list_for_each_entry(link, ending, ending)
 		xway_link_drain(link);
-	synchronize_rcu();
+	/* Expedited here and in what follows: before a save and after it the whole domain
+	 * stands still meanwhile.
+	 */
+	synchronize_rcu_expedited();
 	list_for_each_entry_safe(link, next, ending, ending) {
 		if (READ_ONCE(link->pub.state) == XWAY_LINK_CLOSING)
 			xway_client_drain(link);
@@ -353,7 +356,7 @@ void xway_link_down(struct link *link, bool dead)
 	xway_link_drain(link);
 	if (READ_ONCE(link->pub.state) != XWAY_LINK_CLOSING)
 		return;
-	synchronize_rcu();
+	synchronize_rcu_expedited();
 	if (!dead)
 		xway_client_drain(link);
 	if (!link_drained(link, dead) || dead)
@@ -382,7 +385,7 @@ void xway_link_down(struct link *link, bool dead)
 	xway_doorbell_stop(link);
 	/* A work item that found this session lost must not end the next one. */
 	cancel_work_sync(&link->work);
-	synchronize_rcu();
+	synchronize_rcu_expedited();
 
 	mutex_lock(&link->pub.lock);
 	xway_chan_forget(link);
