@@ -318,10 +318,13 @@ class Machine:
         qemu.stop(self._pid, self._started)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def create_guest(self, name: str) -> None:
-        """Have domain 0 start a guest, whose configuration is written first; it is not waited for."""
+    def create_guest(self, name: str, more: str = "") -> None:
+        """Have domain 0 start a guest, whose configuration is written first; it is not waited for.
+
+        more: lines of the configuration besides
+        """
         number = int(name[1:])
-        self.dom0.write(f"/etc/xen/{name}.cfg", xl_config(self.config, number))
+        self.dom0.write(f"/etc/xen/{name}.cfg", xl_config(self.config, number) + more)
         if self.config.type == "hvm":
             self.dom0.write(f"/etc/xen/{name}.disk", _boot_disk(self.config, number))
         self.dom0.run(["xl", "create", "-q", f"/etc/xen/{name}.cfg"], timeout=180)
@@ -330,10 +333,13 @@ class Machine:
         """End a guest at once, as if its power had failed."""
         self.dom0.run(["xl", "destroy", name])
 
-    def start_guest(self, name: str) -> None:
-        """Start a guest that has ended, wait until it runs commands, and load xway in it as up() does."""
+    def start_guest(self, name: str, more: str = "") -> None:
+        """Start a guest that has ended, wait until it runs commands, and load xway in it as up() does.
+
+        more: lines of its configuration besides
+        """
         guest = self.guest(name)
-        self.create_guest(name)
+        self.create_guest(name, more)
         _wait(self, guest)
         if self.config.xway:
             if self.products is None:
