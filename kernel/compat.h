@@ -88,6 +88,16 @@ static inline void xway_tcp_send_ack(struct sock *sk)
 		three(sk, tcp_sk(sk)->rcv_nxt, 0);
 }
 
+/* The longest time between two retransmissions, in jiffies; Linux 6.15 lets it be set. */
+static inline unsigned int xway_rto_max(const struct sock *sk)
+{
+#ifdef TCP_RTO_MAX_MS
+	return tcp_rto_max(sk);
+#else
+	return TCP_RTO_MAX;
+#endif
+}
+
 /* The last argument of proto.ioctl: a kernel int since Linux 6.5, and a user's before */
 #define XWAY_IOCTL_IN_KERNEL							\
 	__builtin_types_compatible_p(typeof(((struct proto *)NULL)->ioctl),	\

@@ -13,6 +13,7 @@
 #include <linux/workqueue.h>
 #include <net/tcp.h>
 
+#include "compat.h"
 #include "conn.h"
 #include "ipsec.h"
 #include "timeout.h"
@@ -28,14 +29,15 @@ static unsigned int timeout_of(const struct sock *sk)
 {
 	unsigned int ms = READ_ONCE(inet_csk(sk)->icsk_user_timeout);
 	unsigned int retries = READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_retries2);
-	unsigned int doublings = ilog2(TCP_RTO_MAX / TCP_RTO_MIN);
+	unsigned int longest = xway_rto_max(sk);
+	unsigned int doublings = ilog2(longest / TCP_RTO_MIN);
 	unsigned long limit;
 
 	if (ms)
 		return DIV_ROUND_UP(ms, MSEC_PER_SEC);
 	limit = ((2UL << min(retries, doublings)) - 1) * TCP_RTO_MIN;
 	if (retries > doublings)
-		limit += (retries - doublings) * TCP_RTO_MAX;
+		limit += (unsigned long)(retries - doublings) * longest;
 	return DIV_ROUND_UP(limit, HZ);
 }
 
