@@ -293,10 +293,9 @@ static void attach(struct sock *sk, bool active)
 	struct xway_conn *conn = NULL;
 	bool own;
 
-	if (!may_take(sk))
-		return;
 	rcu_read_lock();
-	link = peer_link(sk, active, &own);
+	/* In the section that xway_attach_set() waits for */
+	link = may_take(sk) ? peer_link(sk, active, &own) : NULL;
 	if (!link)
 		goto out;
 	why = own ? refusal(sk, active) : XWAY_R_FOREIGN;
