@@ -36,6 +36,7 @@ struct xway_fill {
  * @conns: connections that are attached, or detached and not freed yet
  * @cut_by: when a CUT that the peer has begun is waited for no longer, because the link
  *	ends, in jiffies
+ * @close_by: the same for sockets that are closed, see xway_tx_cut_late()
  * @base: bytes of connections that are freed, from XWAY_N_TX_RING on
  */
 struct xway_tcp_link {
@@ -47,6 +48,7 @@ struct xway_tcp_link {
 	unsigned long rings_wanted_at;
 	atomic_t conns;
 	unsigned long cut_by;
+	unsigned long close_by;
 	atomic64_t base[XWAY_LINK_COUNTERS];
 };
 

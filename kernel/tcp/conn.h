@@ -427,6 +427,7 @@ bool xway_tx_is_cut(struct xway_conn *conn);
 bool xway_tx_resend(struct xway_conn *conn, struct sock *sk);
 bool xway_tx_keep(struct xway_conn *conn, struct sock *sk);
 bool xway_tx_may_fin(struct xway_conn *conn, struct sock *sk);
+bool xway_tx_cut_late(struct xway_conn *conn);
 void xway_tx_free(struct xway_conn *conn);
 int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 		u32 before);

@@ -288,7 +288,7 @@ static bool tx_leave(struct xway_conn *conn, struct sock *sk)
 	int i;
 
 	for (i = 0; !xway_tx_may_fin(conn, sk); i++) {
-		if (i == 50 || test_bit(XWAY_F_BAD, &conn->flags))
+		if (i == 50 || test_bit(XWAY_F_BAD, &conn->flags) || xway_tx_cut_late(conn))
 			return false;
 		msleep(20);
 	}

@@ -29,6 +29,10 @@
 /* Time between looks for a CUT that is late */
 #define CUT_LOOK_MS 20
 
+/* How long a link's sockets that are closed wait for CUTs, all together in how long a time */
+#define CLOSE_LATE HZ
+#define CLOSE_LATE_EACH (10 * HZ)
+
 /* The ring is given up, or soon will be. */
 #define TX_OVER (BIT(XWAY_F_FALLBACK) | BIT(XWAY_F_TX_CLOSED) | BIT(XWAY_F_DETACHED))
 
@@ -416,6 +420,29 @@ bool xway_tx_may_fin(struct xway_conn *conn, struct sock *sk)
 	if ((conn->tx.gen & 1) && xway_tx_is_cut(conn))
 		xway_tx_to_tcp(conn, sk);
 	return xway_tx_resend(conn, sk);
+}
+
+/**
+ * xway_tx_cut_late() - has a CUT that the peer has begun been waited for long enough?
+ * @conn: connection whose socket is being closed
+ *
+ * A peer that lies must not have each close() sleep. Those of a link together wait for
+ * CLOSE_LATE in CLOSE_LATE_EACH.
+ *
+ * Context: process, the socket is locked.
+ * Return: false if CUT is there, or may be waited for.
+ */
+bool xway_tx_cut_late(struct xway_conn *conn)
+{
+	unsigned long *by = &conn->tl->close_by, was = READ_ONCE(*by);
+
+	if (!conn->tx.resend || tx_know_cut(conn))
+		return false;
+	if (!was || time_after(jiffies, was - CLOSE_LATE + CLOSE_LATE_EACH)) {
+		cmpxchg(by, was, (jiffies + CLOSE_LATE) | 1);
+		return false;
+	}
+	return time_after(jiffies, was);
 }
 
 /**

@@ -653,6 +653,30 @@ static bool closed_silent(void)
 	return true;
 }
 
+/* P begins to cut, and says no more: all of A's that are closed wait a second together. */
+static bool closed_late(void)
+{
+	unsigned long *by = &conn[A]->tl->close_by, first;
+
+	EXPECT(put(A, 3000) == 3000 && !xway_tx_cut_late(conn[A]) && !*by);
+	xway_own(conn[P])->flags |= XWAY_WORDS_FALLBACK | XWAY_WORDS_CUTTING;
+	to_tcp(A);
+	EXPECT(!xway_tx_cut_late(conn[A]));
+	first = *by;
+	EXPECT(time_in_range(first, jiffies + HZ / 2, jiffies + HZ + 1));
+	EXPECT(!xway_tx_cut_late(conn[A]) && *by == first);
+	*by = jiffies - HZ;
+	EXPECT(xway_tx_cut_late(conn[A]));
+	*by = jiffies - 10 * HZ;
+	EXPECT(!xway_tx_cut_late(conn[A]) && time_after(*by, jiffies));
+	/* What is known is not late. */
+	*by = jiffies - HZ;
+	xway_own(conn[P])->cut = xway_own(conn[A])->prod;
+	xway_own(conn[P])->flags |= XWAY_WORDS_CUT;
+	EXPECT(!xway_tx_cut_late(conn[A]));
+	return true;
+}
+
 /* Calls of P's socket find its connection from now on, or find none. */
 static void attached(bool on)
 {
@@ -848,6 +872,7 @@ CUT_TEST(dead)
 CUT_TEST(gone)
 CUT_TEST(older)
 CUT_TEST(closed_silent)
+CUT_TEST(closed_late)
 CUT_TEST(late_mark)
 
 const struct xway_test cut_tests[] = {
@@ -871,6 +896,7 @@ const struct xway_test cut_tests[] = {
 	{ "cut_gone", cut_gone, UP },
 	{ "cut_older", cut_older, UP },
 	{ "cut_closed_silent", cut_closed_silent, UP },
+	{ "cut_closed_late", cut_closed_late, UP },
 	{ "cut_late_mark", cut_late_mark, UP },
 	{}
 };
