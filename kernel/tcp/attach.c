@@ -422,9 +422,7 @@ void xway_detach(struct xway_conn *conn, struct sock *sk)
 	spin_unlock_bh(&conn->lock);
 	if (!mine)
 		return;
-	WRITE_ONCE(sk->sk_prot, conn->base_prot);
-	if (sk->sk_socket)
-		xway_proto_restore_ops(sk);
+	xway_proto_restore(sk, conn->base_prot);
 	account(conn, sk);
 	WRITE_ONCE(icsk->icsk_ulp_ops, NULL);
 	smp_wmb();	/* pairs with xway_attached_rcu() */

@@ -177,17 +177,27 @@ bool xway_proto_untouched(const struct sock *sk)
 }
 
 /**
- * xway_proto_restore_ops() - put TCP's struct proto_ops back
- * @sk: a socket with a struct socket, locked
+ * xway_proto_restore() - put TCP's tables back
+ * @sk: a socket, locked
+ * @base: the struct proto that it had before ours
+ *
+ * A user inside the kernel may have put his own tables over ours, as OVPN over TCP
+ * does, and put ours back one day without a word. So his stay, and so does this module.
+ * Calls by our tables then find no connection.
  *
  * Context: any.
  */
-void xway_proto_restore_ops(struct sock *sk)
+void xway_proto_restore(struct sock *sk, struct proto *base)
 {
-	int f = family_of(sk);
+	struct proto *prot = READ_ONCE(sk->sk_prot);
 	struct socket *sock = sk->sk_socket;
+	int f = family_of(sk);
 
-	if (READ_ONCE(sock->ops) == &ops[f])
+	if (prot == xway_proto_of(sk))
+		WRITE_ONCE(sk->sk_prot, base);
+	else if (prot != base && !xway_proto_is_base(prot))
+		__module_get(THIS_MODULE);
+	if (sock && READ_ONCE(sock->ops) == &ops[f])
 		WRITE_ONCE(sock->ops, base_ops[f]);
 }
 

@@ -17,6 +17,6 @@ void xway_proto_set_ops(struct sock *sk);
 bool xway_proto_has_ops(const struct sock *sk);
 bool xway_proto_has_base_ops(const struct sock *sk);
 bool xway_proto_untouched(const struct sock *sk);
-void xway_proto_restore_ops(struct sock *sk);
+void xway_proto_restore(struct sock *sk, struct proto *base);
 
 #endif /* _XWAY_PROTO_H */

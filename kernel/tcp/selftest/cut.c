@@ -7,6 +7,7 @@
 #include <linux/delay.h>
 #include <linux/in.h>
 #include <linux/kthread.h>
+#include <linux/module.h>
 #include <linux/net.h>
 #include <linux/random.h>
 
@@ -677,6 +678,32 @@ static bool closed_late(void)
 	return true;
 }
 
+/* Somebody puts a table over ours, and will put ours back: see xway_proto_restore(). */
+static bool table_taken(void)
+{
+	static struct proto theirs;
+	struct proto *kept[2];
+	int held, i;
+
+	theirs = *xway_proto_of(sock[A]->sk);
+	sock[A]->sk->sk_prot = &theirs;
+	sock[P]->sk->sk_prot = xway_proto_of(sock[P]->sk);
+	held = module_refcount(THIS_MODULE);
+	for (i = 0; i < 2; i++) {
+		struct sock *sk = sock[i]->sk;
+
+		lock_sock(sk);
+		xway_detach(conn[i], sk);
+		kept[i] = sk->sk_prot;
+		sk->sk_prot = conn[i]->base_prot;
+		release_sock(sk);
+	}
+	EXPECT(kept[A] == &theirs && kept[P] == conn[P]->base_prot);
+	EXPECT(module_refcount(THIS_MODULE) == held + 1);
+	module_put(THIS_MODULE);
+	return true;
+}
+
 /* Calls of P's socket find its connection from now on, or find none. */
 static void attached(bool on)
 {
@@ -873,6 +900,7 @@ CUT_TEST(gone)
 CUT_TEST(older)
 CUT_TEST(closed_silent)
 CUT_TEST(closed_late)
+CUT_TEST(table_taken)
 CUT_TEST(late_mark)
 
 const struct xway_test cut_tests[] = {
@@ -897,6 +925,7 @@ const struct xway_test cut_tests[] = {
 	{ "cut_older", cut_older, UP },
 	{ "cut_closed_silent", cut_closed_silent, UP },
 	{ "cut_closed_late", cut_closed_late, UP },
+	{ "cut_table_taken", cut_table_taken, UP },
 	{ "cut_late_mark", cut_late_mark, UP },
 	{}
 };
