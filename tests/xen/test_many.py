@@ -127,6 +127,7 @@ def traced(guest: Guest) -> Iterator[None]:
         guest.run("echo >/sys/kernel/tracing/kprobe_events", check=False)
 
 
+@pytest.mark.parametrize("client", [1, 100, 300], indirect=True)
 @pytest.mark.rig(type="pv", kernel="6.12", clock="instructions")
 def test_pause(machine: Machine, ends: Ends, client: tuple[int, Any]) -> None:
     """What the module adds to the time for which a guest that is saved does not run."""
