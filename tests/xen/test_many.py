@@ -117,13 +117,13 @@ def traced(guest: Guest) -> Iterator[None]:
     for step in STEPS:
         for kind, when in (("p", "begin"), ("r", "end")):
             guest.run(
-                f"echo '{kind}:xway/{when}_{step} xway_core:{step}' >>/sys/kernel/tracing/kprobe_events"
+                f"echo '{kind}:pause/{when}_{step} xway_core:{step}' >>/sys/kernel/tracing/kprobe_events"
             )
-    guest.run("echo 1 >/sys/kernel/tracing/events/xway/enable")
+    guest.run("echo 1 >/sys/kernel/tracing/events/pause/enable")
     try:
         yield
     finally:
-        guest.run("echo 0 >/sys/kernel/tracing/events/xway/enable", check=False)
+        guest.run("echo 0 >/sys/kernel/tracing/events/pause/enable", check=False)
         guest.run("echo >/sys/kernel/tracing/kprobe_events", check=False)
 
 
