@@ -19,9 +19,9 @@ PORT = 7000
 # More than XWAY and the devices need, and soon used up; frames of 512 grants and of 256 map-track entries
 LIMITS = "max_grant_frames = 4\nmax_maptrack_frames = 1\n"
 
-# Takes all that there is of something, says so, and gives it back when its input ends.
+# Takes all that there is of something, says so, and keeps it until it is killed.
 HOG = """
-import fcntl, os, struct, sys
+import fcntl, os, signal, struct, sys
 def call(kind, number, size):
     return (size << 16) | (ord(kind) << 8) | number
 def grants():
@@ -53,7 +53,7 @@ try:
         taken += 1
 except OSError as error:
     print("full", taken, error, flush=True)
-sys.stdin.read()
+signal.pause()
 """
 
 # Uses so many connections, says how many have no ring, and keeps as many as it is told until all have one.
@@ -91,8 +91,7 @@ def full(guest: Guest, what: str) -> Iterator[None]:
     """Have nothing left of something in a guest."""
     guest.run("modprobe -a xen_gntalloc xen_evtchn; echo 100000 >/sys/module/xen_gntalloc/parameters/limit")
     guest.write("/tmp/hog.py", HOG)
-    guest.run("rm -f /tmp/end; mkfifo /tmp/end")
-    hog = guest.start(f"exec python3 /tmp/hog.py {what} <>/tmp/end")
+    hog = guest.start(f"exec python3 /tmp/hog.py {what}")
     try:
 
         def said() -> bool:
