@@ -238,21 +238,17 @@ EXPORT_SYMBOL_GPL(xway_chan_described);
 int xway_chan_map(struct xway_chan *chan, const struct xway_ctl *msg, void **ring)
 {
 	struct link *link = to_link(chan->link);
-	const void *words;
-	u32 i;
+	void *words;
 	int err;
 
 	lockdep_assert_held(&link->pub.lock);
-	words = xway_import_get(link, msg->words_page);
-	if (IS_ERR(words))
-		return PTR_ERR(words);
-	for (i = 0; i < msg->ring_pages; i++) {
-		const void *addr = xway_import_get(link, msg->ring_page + i);
-
-		err = PTR_ERR_OR_ZERO(addr);
-		if (err)
-			goto err_pages;
-		ring[i] = (void *)addr;
+	err = xway_import_get(link, msg->words_page, 1, &words);
+	if (err)
+		return err;
+	err = xway_import_get(link, msg->ring_page, msg->ring_pages, ring);
+	if (err) {
+		xway_import_put(link, msg->words_page, 1);
+		return err;
 	}
 	chan->peer_words_page = msg->words_page;
 	chan->peer_ring_page = msg->ring_page;
@@ -263,11 +259,6 @@ int xway_chan_map(struct xway_chan *chan, const struct xway_ctl *msg, void **rin
 			   array_index_nospec(msg->words_slot,
 					      XWAY_CHANS_PER_PAGE));
 	return 0;
-
-err_pages:
-	xway_import_put(link, msg->ring_page, i);
-	xway_import_put(link, msg->words_page, 1);
-	return err;
 }
 EXPORT_SYMBOL_GPL(xway_chan_map);
 

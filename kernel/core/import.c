@@ -13,92 +13,158 @@
 #include "arena.h"
 #include "link.h"
 
-static int import_map(struct link *link, u32 ref, struct xway_mapping *m)
-{
-	int err = -ENOSPC;
+/* Most pages that one call of the transport maps or unmaps */
+#define BATCH 16
 
+/* Map the first pages of @refs. Return: how many, or a negative errno. */
+static int import_map(struct link *link, const u32 *refs, struct xway_mapping **m, u32 n)
+{
 	/* A peer may show as many pages as we may show it, and its directories. */
-	if (link->import.mapped < xway_link_pages_max() + XWAY_DIRS)
-		err = link->tp->map(link, ref, m);
-	if (!err)
-		link->import.mapped++;
+	u32 most = xway_link_pages_max() + XWAY_DIRS, mapped = link->import.mapped;
+	int ret;
+
+	if (mapped >= most)
+		return -ENOSPC;
+	ret = link->tp->map(link, refs, m, min(n, most - mapped));
+	if (ret > 0)
+		link->import.mapped += ret;
+	return ret;
+}
+
+static void import_unmap(struct link *link, struct xway_mapping **m, u32 n)
+{
+	link->tp->unmap(link, m, n);
+	link->import.mapped -= n;
+}
+
+/* Pages that are to be mapped, or unmapped, together */
+struct batch {
+	u32 n;
+	u32 nr[BATCH];
+	u32 ref[BATCH];
+	struct xway_mapping *m[BATCH];
+};
+
+/*
+ * Map the pages of a batch, and empty it. On error the pages before the first one that
+ * failed stay mapped for the next channel.
+ */
+static int batch_map(struct link *link, struct batch *b)
+{
+	u32 mapped = 0, n, i;
+	int ret = 0, err = 0;
+
+	for (n = 0; n < b->n; n++) {
+		b->m[n] = kzalloc(sizeof(*b->m[n]), GFP_KERNEL);
+		if (!b->m[n]) {
+			err = -ENOMEM;
+			break;
+		}
+	}
+	for (; mapped < n; mapped += ret) {
+		ret = import_map(link, b->ref + mapped, b->m + mapped, n - mapped);
+		if (ret < 0) {
+			err = ret;
+			break;
+		}
+	}
+	for (i = 0; i < mapped; i++) {
+		ret = xa_err(xa_store(&link->import.maps, b->nr[i], b->m[i], GFP_KERNEL));
+		if (ret) {
+			err = ret;
+			import_unmap(link, &b->m[i], 1);
+			kfree(b->m[i]);
+		}
+	}
+	while (n > mapped)
+		kfree(b->m[--n]);
+	b->n = 0;
 	return err;
 }
 
-static void import_unmap(struct link *link, struct xway_mapping *m)
+/* Unmap the pages of a batch, and empty it. */
+static void batch_unmap(struct link *link, struct batch *b)
 {
-	link->tp->unmap(link, m);
-	link->import.mapped--;
+	if (b->n)
+		import_unmap(link, b->m, b->n);
+	while (b->n)
+		kfree(b->m[--b->n]);
 }
 
-/* Map the page of reference @ref as the peer's page @nr. */
-static struct xway_mapping *import_add(struct link *link, u32 nr, u32 ref)
+static void batch_unmap_add(struct link *link, struct batch *b, struct xway_mapping *m)
 {
-	struct xway_mapping *m = kzalloc(sizeof(*m), GFP_KERNEL);
-	int err;
-
-	if (!m)
-		return ERR_PTR(-ENOMEM);
-	err = import_map(link, ref, m);
-	if (err)
-		goto err_free;
-	err = xa_err(xa_store(&link->import.maps, nr, m, GFP_KERNEL));
-	if (err)
-		goto err_unmap;
-	return m;
-
-err_unmap:
-	import_unmap(link, m);
-err_free:
-	kfree(m);
-	return ERR_PTR(err);
+	b->m[b->n++] = m;
+	if (b->n == BATCH)
+		batch_unmap(link, b);
 }
 
-/* The mapping of the peer's page @nr, which is made if there is none */
-static struct xway_mapping *import_page(struct link *link, u32 nr)
+static int batch_map_add(struct link *link, struct batch *b, u32 nr, u32 ref)
+{
+	b->nr[b->n] = nr;
+	b->ref[b->n++] = ref;
+	return b->n == BATCH ? batch_map(link, b) : 0;
+}
+
+/* The reference of the peer's page @nr */
+static int import_ref(struct link *link, u32 nr, u32 *ref)
 {
 	struct xway_import *in = &link->import;
 	const struct xway_header *hdr = in->hdr;
-	struct xway_mapping *m;
-	u32 d, ref;
-	int err;
+	struct xway_mapping *dir;
+	u32 d;
 
-	lockdep_assert_held(&link->pub.lock);
-	m = xa_load(&in->maps, nr);
-	if (m)
-		return m;
 	/* Entries after their count: pairs with arena_grow() at the peer. */
 	if (!hdr || nr >= virt_load_acquire(&hdr->pages) ||
 	    nr >= XWAY_ARENA_PAGES_MAX)
-		return ERR_PTR(-EPROTO);
+		return -EPROTO;
 	d = array_index_nospec(nr / XWAY_REFS_PER_DIR, XWAY_DIRS);
-	if (!in->dir[d].addr) {
-		err = import_map(link, READ_ONCE(hdr->dirs[d]), &in->dir[d]);
-		if (err)
-			return ERR_PTR(err);
+	dir = &in->dir[d];
+	if (!dir->addr) {
+		u32 at = READ_ONCE(hdr->dirs[d]);
+		int ret = import_map(link, &at, &dir, 1);
+
+		if (ret < 0)
+			return ret;
 	}
-	ref = READ_ONCE(((const u32 *)in->dir[d].addr)[nr % XWAY_REFS_PER_DIR]);
-	return import_add(link, nr, ref);
+	*ref = READ_ONCE(((const u32 *)dir->addr)[nr % XWAY_REFS_PER_DIR]);
+	return 0;
 }
 
 /**
- * xway_import_get() - map a page of the peer's arena, and use it
+ * xway_import_get() - map pages of the peer's arena, and use them
  * @link: the link
- * @nr: number of the page; the peer has sent it, so it may be any
+ * @first: number of the first page; the peer has sent it, so it may be any
+ * @pages: how many
+ * @addr: set to their addresses; the pages may only be read
  *
  * Context: process, link's lock held.
- * Return: its address, or an ERR_PTR: -EPROTO for a number or a reference that the
- * peer has not shared; -ENOSPC if the peer shows more pages than may be mapped;
- * -ENOMEM.
+ * Return: 0; -EPROTO for a number or a reference that the peer has not shared; -ENOSPC
+ * if the peer shows more pages than may be mapped; -ENOMEM. On error none is used.
  */
-const void *xway_import_get(struct link *link, u32 nr)
+int xway_import_get(struct link *link, u32 first, u32 pages, void **addr)
 {
-	struct xway_mapping *m = import_page(link, nr);
+	struct xway_mapping *m;
+	struct batch b = {};
+	int err = 0;
+	u32 ref, i;
 
-	if (IS_ERR(m))
-		return ERR_CAST(m);
-	m->users++;
-	return m->addr;
+	lockdep_assert_held(&link->pub.lock);
+	for (i = 0; i < pages && !err; i++) {
+		if (xa_load(&link->import.maps, first + i))
+			continue;
+		err = import_ref(link, first + i, &ref) ?:
+		      batch_map_add(link, &b, first + i, ref);
+	}
+	if (!err && b.n)
+		err = batch_map(link, &b);
+	if (err)
+		return err;
+	for (i = 0; i < pages; i++) {
+		m = xa_load(&link->import.maps, first + i);
+		m->users++;
+		addr[i] = (void *)m->addr;
+	}
+	return 0;
 }
 
 /**
@@ -138,6 +204,7 @@ bool xway_import_unmap(struct link *link, u32 first, u32 pages)
 {
 	struct xway_import *in = &link->import;
 	struct xway_mapping *m;
+	struct batch b = {};
 	unsigned long nr;
 
 	lockdep_assert_held(&link->pub.lock);
@@ -149,9 +216,9 @@ bool xway_import_unmap(struct link *link, u32 first, u32 pages)
 			return false;
 	xa_for_each_range(&in->maps, nr, m, first, first + pages - 1) {
 		xa_erase(&in->maps, nr);
-		import_unmap(link, m);
-		kfree(m);
+		batch_unmap_add(link, &b, m);
 	}
+	batch_unmap(link, &b);
 	return true;
 }
 
@@ -183,14 +250,15 @@ static u32 import_version(struct link *link, const struct xway_header *hdr)
 int xway_import_open(struct link *link, u32 ref, u64 nonce)
 {
 	struct xway_import *in = &link->import;
-	struct xway_mapping *hdr, *bell, *ctl;
+	struct batch b = { .n = 1, .nr = { XWAY_PAGE_HEADER }, .ref = { ref } };
+	void *page[XWAY_PAGES_FIXED];
 	int err;
 
 	lockdep_assert_held(&link->pub.lock);
-	hdr = import_add(link, XWAY_PAGE_HEADER, ref);
-	if (IS_ERR(hdr))
-		return PTR_ERR(hdr);
-	in->hdr = hdr->addr;
+	err = batch_map(link, &b);
+	if (err)
+		return err;
+	in->hdr = ((struct xway_mapping *)xa_load(&in->maps, XWAY_PAGE_HEADER))->addr;
 	err = -EPROTO;
 	/* Header after magic: pairs with xway_arena_create() at the peer. */
 	if (virt_load_acquire(&in->hdr->magic) != XWAY_MAGIC ||
@@ -199,13 +267,11 @@ int xway_import_open(struct link *link, u32 ref, u64 nonce)
 	link->version = import_version(link, in->hdr);
 	if (!link->version)
 		goto err_close;
-	bell = import_page(link, XWAY_PAGE_BELL);
-	ctl = import_page(link, XWAY_PAGE_CTL);
-	err = PTR_ERR_OR_ZERO(bell) ?: PTR_ERR_OR_ZERO(ctl);
+	err = xway_import_get(link, 0, XWAY_PAGES_FIXED, page);
 	if (err)
 		goto err_close;
-	in->bell = bell->addr;
-	in->ctl = ctl->addr;
+	in->bell = page[XWAY_PAGE_BELL];
+	in->ctl = page[XWAY_PAGE_CTL];
 	return 0;
 
 err_close:
@@ -222,18 +288,20 @@ err_close:
 void xway_import_close(struct link *link)
 {
 	struct xway_import *in = &link->import;
-	struct xway_mapping *m;
+	struct xway_mapping *m, *dir;
+	struct batch b = {};
 	unsigned long nr;
 	int i;
 
-	xa_for_each(&in->maps, nr, m) {
-		link->tp->unmap(link, m);
-		kfree(m);
-	}
+	xa_for_each(&in->maps, nr, m)
+		batch_unmap_add(link, &b, m);
+	batch_unmap(link, &b);
 	xa_destroy(&in->maps);
-	for (i = 0; i < XWAY_DIRS; i++)
-		if (in->dir[i].addr)
-			link->tp->unmap(link, &in->dir[i]);
+	for (i = 0; i < XWAY_DIRS; i++) {
+		dir = &in->dir[i];
+		if (dir->addr)
+			import_unmap(link, &dir, 1);
+	}
 	memset(in->dir, 0, sizeof(in->dir));
 	in->hdr = NULL;
 	in->bell = NULL;

@@ -30,7 +30,7 @@ struct xway_import {
 };
 
 int xway_import_open(struct link *link, u32 ref, u64 nonce);
-const void *xway_import_get(struct link *link, u32 nr);
+int xway_import_get(struct link *link, u32 first, u32 pages, void **addr);
 void xway_import_put(struct link *link, u32 first, u32 pages);
 bool xway_import_unmap(struct link *link, u32 first, u32 pages);
 void xway_import_close(struct link *link);

@@ -24,6 +24,10 @@
 /* Time that is left to clients once the peer says CLOSING, in jiffies */
 #define CLOSED HZ
 
+/* Microseconds between two looks whether they have ended */
+#define DRAIN_POLL_MIN 250ul
+#define DRAIN_POLL_MAX 5000ul
+
 LIST_HEAD(xway_links);
 
 /* The list, and the table of clients. Under it clients hear of links, and take a link's
@@ -319,7 +323,7 @@ void xway_links_drain(struct list_head *ending)
  */
 static bool link_drained(struct link *link, bool dead)
 {
-	unsigned long until = link->drain_by;
+	unsigned long until = link->drain_by, wait = DRAIN_POLL_MIN;
 	bool closing = false;
 	u32 left, queued;
 
@@ -337,7 +341,9 @@ static bool link_drained(struct link *link, bool dead)
 		mutex_unlock(&link->pub.lock);
 		if ((!left && !queued) || dead || time_after(jiffies, until))
 			return !left;
-		usleep_range(5000, 10000);
+		/* A peer that runs answers soon, and a whole domain may stand still. */
+		usleep_range(wait, 2 * wait);
+		wait = min(2 * wait, DRAIN_POLL_MAX);
 	}
 }
 

@@ -38,18 +38,22 @@ static void local_abandon(struct page *page, u32 ref)
 	__free_page(page);
 }
 
-static int local_map(struct link *link, u32 ref, struct xway_mapping *m)
+static int local_map(struct link *link, const u32 *refs, struct xway_mapping **m, u32 n)
 {
-	m->page = pfn_to_page(ref);
-	get_page(m->page);
-	m->addr = page_address(m->page);
-	m->handle = 0;
-	return 0;
+	u32 i;
+
+	for (i = 0; i < n; i++) {
+		m[i]->page = pfn_to_page(refs[i]);
+		get_page(m[i]->page);
+		m[i]->addr = page_address(m[i]->page);
+	}
+	return n;
 }
 
-static void local_unmap(struct link *link, struct xway_mapping *m)
+static void local_unmap(struct link *link, struct xway_mapping **m, u32 n)
 {
-	put_page(m->page);
+	while (n--)
+		put_page(m[n]->page);
 }
 
 static void local_notify(struct link *link)

@@ -35,10 +35,11 @@ struct xway_mapping {
  *	-EBUSY while the peer still maps the page, which must then not be freed.
  * @abandon: take the page over for good, and free it when the peer has unmapped
  *	it. Context: process.
- * @map: map the peer's page of reference @ref. Context: process, link's lock held; may
- *	sleep. Return: 0; -EPROTO if the peer has not shared such a page; or another
- *	negative errno.
- * @unmap: undo @map. Context: process, link's lock held.
+ * @map: map the peer's pages of the references @refs, @n of them. Context: process,
+ *	link's lock held; may sleep. Return: how many of the first ones are mapped now,
+ *	at least one; or for the first one -EPROTO if the peer has not shared such a
+ *	page, or another negative errno.
+ * @unmap: undo @map for @n pages. Context: process, link's lock held.
  * @notify: send the peer an event. Context: any.
  * @gone: has the peer ended, for good? Optional. Context: process, link's lock held, the
  *	peer's header is mapped.
@@ -51,8 +52,8 @@ struct xway_transport {
 	int (*share)(struct link *link, struct page *page, u32 *ref);
 	int (*unshare)(struct page *page, u32 ref);
 	void (*abandon)(struct page *page, u32 ref);
-	int (*map)(struct link *link, u32 ref, struct xway_mapping *m);
-	void (*unmap)(struct link *link, struct xway_mapping *m);
+	int (*map)(struct link *link, const u32 *refs, struct xway_mapping **m, u32 n);
+	void (*unmap)(struct link *link, struct xway_mapping **m, u32 n);
 	void (*notify)(struct link *link);
 	bool (*gone)(struct link *link);
 	void (*seen)(struct link *link, bool idle);

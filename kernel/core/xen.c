@@ -60,60 +60,98 @@ static int later_first(const void *a, const void *b)
 	return x < y ? 1 : x > y ? -1 : 0;
 }
 
-static int spare_take(struct page **page)
+/* Take @n addresses. Return: how many there are, or a negative errno. */
+static int spare_take(struct page **pages, u32 n)
 {
-	int err = 0;
+	int taken = 0;
 
 	mutex_lock(&spare_lock);
-	if (!spares && !gnttab_alloc_pages(ARRAY_SIZE(spare), spare)) {
-		spares = ARRAY_SIZE(spare);
-		sort(spare, spares, sizeof(*spare), later_first, NULL);
+	while (taken < n) {
+		if (!spares) {
+			if (gnttab_alloc_pages(ARRAY_SIZE(spare), spare))
+				break;
+			spares = ARRAY_SIZE(spare);
+			sort(spare, spares, sizeof(*spare), later_first, NULL);
+		}
+		pages[taken++] = spare[--spares];
 	}
-	if (spares)
-		*page = spare[--spares];
-	else
-		err = gnttab_alloc_pages(1, page);
+	if (!taken)
+		taken = gnttab_alloc_pages(1, pages) ?: 1;
 	mutex_unlock(&spare_lock);
-	return err;
+	return taken;
+}
+
+/* Most pages that one hypercall maps or unmaps */
+#define BATCH 16
+
+/* Unmap up to BATCH pages. */
+static void unmap_some(struct link *link, struct xway_mapping **m, u32 n)
+{
+	struct gnttab_unmap_grant_ref ops[BATCH];
+	struct page *pages[BATCH];
+	u32 i, unmapped = 0;
+	int err;
+
+	for (i = 0; i < n; i++) {
+		pages[i] = m[i]->page;
+		gnttab_set_unmap_op(&ops[i], (unsigned long)m[i]->addr,
+				    GNTMAP_host_map | GNTMAP_readonly, m[i]->handle);
+	}
+	err = gnttab_unmap_refs(ops, NULL, pages, n);
+	for (i = 0; i < n; i++) {
+		if (!err && !ops[i].status)
+			pages[unmapped++] = pages[i];
+		else	/* leak the page: it may still be mapped */
+			pr_err("%s: cannot unmap a page: %d\n", link->pub.name,
+			       err ?: ops[i].status);
+	}
+	gnttab_free_pages(unmapped, pages);
+}
+
+static void xen_unmap(struct link *link, struct xway_mapping **m, u32 n)
+{
+	u32 i;
+
+	for (i = 0; i < n; i += BATCH)
+		unmap_some(link, m + i, min_t(u32, n - i, BATCH));
 }
 
 /*
- * Map a single page. vmap() of several granted pages does not work in a PV guest.
+ * Each page has an address of its own: a PV guest cannot vmap() granted pages. Xen maps
+ * what it can, so the pages behind the first one that it has refused are unmapped.
  */
-static int xen_map(struct link *link, u32 ref, struct xway_mapping *m)
+static int xen_map(struct link *link, const u32 *refs, struct xway_mapping **m, u32 n)
 {
 	struct xen_port *p = link->tp_data;
-	struct gnttab_map_grant_ref op;
-	int err;
+	struct gnttab_map_grant_ref ops[BATCH];
+	struct xway_mapping *undo[BATCH];
+	struct page *pages[BATCH];
+	int got, err, i, mapped = 0, undone = 0;
 
-	err = spare_take(&m->page);
-	if (err)
-		return err;
-	gnttab_set_map_op(&op, (unsigned long)page_address(m->page),
-			  GNTMAP_host_map | GNTMAP_readonly, ref, p->domid);
-	err = gnttab_map_refs(&op, NULL, &m->page, 1);
-	if (!err && op.status != GNTST_okay)
-		err = op.status == GNTST_no_space ? -ENOSPC : -EPROTO;
-	if (err) {
-		gnttab_free_pages(1, &m->page);
-		return err;
+	got = spare_take(pages, min_t(u32, n, BATCH));
+	if (got < 0)
+		return got;
+	for (i = 0; i < got; i++)
+		gnttab_set_map_op(&ops[i], (unsigned long)page_address(pages[i]),
+				  GNTMAP_host_map | GNTMAP_readonly, refs[i], p->domid);
+	err = gnttab_map_refs(ops, NULL, pages, got);
+	for (i = 0; i < got; i++) {
+		if (err || ops[i].status != GNTST_okay) {
+			gnttab_free_pages(1, &pages[i]);
+			continue;
+		}
+		m[i]->page = pages[i];
+		m[i]->addr = page_address(pages[i]);
+		m[i]->handle = ops[i].handle;
+		if (mapped == i)
+			mapped++;
+		else
+			undo[undone++] = m[i];
 	}
-	m->addr = page_address(m->page);
-	m->handle = op.handle;
-	return 0;
-}
-
-static void xen_unmap(struct link *link, struct xway_mapping *m)
-{
-	struct gnttab_unmap_grant_ref op;
-
-	gnttab_set_unmap_op(&op, (unsigned long)m->addr,
-			    GNTMAP_host_map | GNTMAP_readonly, m->handle);
-	if (gnttab_unmap_refs(&op, NULL, &m->page, 1) || op.status) {
-		pr_err("%s: cannot unmap a page: %d\n", link->pub.name, op.status);
-		return;		/* leak the page: it may still be mapped */
-	}
-	gnttab_free_pages(1, &m->page);
+	xen_unmap(link, undo, undone);
+	if (mapped)
+		return mapped;
+	return err ?: ops[0].status == GNTST_no_space ? -ENOSPC : -EPROTO;
 }
 
 static void xen_notify(struct link *link)

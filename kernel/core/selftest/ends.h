@@ -117,12 +117,13 @@ static inline int open_import(int which, u64 nonce)
 static inline const void *get(int which, u32 nr)
 {
 	struct link *link = end(which);
-	const void *addr;
+	void *addr;
+	int err;
 
 	mutex_lock(&link->pub.lock);
-	addr = xway_import_get(link, nr);
+	err = xway_import_get(link, nr, 1, &addr);
 	mutex_unlock(&link->pub.lock);
-	return addr;
+	return err ? ERR_PTR(err) : addr;
 }
 
 static inline void put(int which, u32 nr)

@@ -37,19 +37,21 @@ static void fake_abandon(struct page *page, u32 ref)
 	__free_page(page);
 }
 
-static int fake_map(struct link *link, u32 ref, struct xway_mapping *m)
+/* One page at a time: a transport may map fewer than it is asked for. */
+static int fake_map(struct link *link, const u32 *refs, struct xway_mapping **m, u32 n)
 {
-	m->page = pfn_to_page(ref);
-	get_page(m->page);
-	m->addr = page_address(m->page);
+	m[0]->page = pfn_to_page(refs[0]);
+	get_page(m[0]->page);
+	m[0]->addr = page_address(m[0]->page);
 	atomic_inc(&xway_fake.mapped);
-	return 0;
+	return 1;
 }
 
-static void fake_unmap(struct link *link, struct xway_mapping *m)
+static void fake_unmap(struct link *link, struct xway_mapping **m, u32 n)
 {
-	put_page(m->page);
-	atomic_dec(&xway_fake.mapped);
+	atomic_sub(n, &xway_fake.mapped);
+	while (n--)
+		put_page(m[n]->page);
 }
 
 static void fake_notify(struct link *link)

@@ -100,9 +100,10 @@ static void fuzz_abandon(struct page *page, u32 ref)
 	__free_page(page);
 }
 
-static int fuzz_map(struct link *link, u32 ref, struct xway_mapping *m)
+/* One page at a time */
+static int fuzz_map(struct link *link, const u32 *refs, struct xway_mapping **m, u32 n)
 {
-	struct page *page = xa_load(&shared[!which(link)], ref), *copy;
+	struct page *page = xa_load(&shared[!which(link)], refs[0]), *copy;
 
 	/* As the hypervisor does */
 	if (!page)
@@ -115,23 +116,26 @@ static int fuzz_map(struct link *link, u32 ref, struct xway_mapping *m)
 		if (!copy)
 			return -ENOMEM;
 		copy_highpage(copy, page);
-		set_page_private(copy, ref);
+		set_page_private(copy, refs[0]);
 		list_add_tail(&copy->lru, &copies);
 	}
-	m->page = copy;
-	m->addr = page_address(copy);
-	m->handle = 0;
-	return 0;
+	m[0]->page = copy;
+	m[0]->addr = page_address(copy);
+	return 1;
 }
 
-static void fuzz_unmap(struct link *link, struct xway_mapping *m)
+static void fuzz_unmap(struct link *link, struct xway_mapping **m, u32 n)
 {
-	if (which(link) == VICTIM) {
-		WRITE_ONCE(flicker.word, NULL);
-		list_del(&m->page->lru);
-		set_page_private(m->page, 0);
+	while (n--) {
+		struct page *page = m[n]->page;
+
+		if (which(link) == VICTIM) {
+			WRITE_ONCE(flicker.word, NULL);
+			list_del(&page->lru);
+			set_page_private(page, 0);
+		}
+		put_page(page);
 	}
-	put_page(m->page);
 }
 
 static void fuzz_notify(struct link *link)
