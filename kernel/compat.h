@@ -233,12 +233,29 @@ static inline void xway_proto_compat(struct proto *p)
 /* UDP segments have a number in the virtio header since Linux 6.2. */
 #ifdef VIRTIO_NET_HDR_GSO_UDP_L4
 #define XWAY_NETIF_F_USO NETIF_F_GSO_UDP_L4
+#define XWAY_VIRTIO_GSO_USO VIRTIO_NET_HDR_GSO_UDP_L4
 #else
 #define XWAY_NETIF_F_USO 0
+#define XWAY_VIRTIO_GSO_USO 5	/* virtio 1.2, section 5.1.6 */
 #endif
 
 #include <linux/dim.h>
 #include <linux/netdevice.h>
+
+/* May the device be moved into another network namespace? */
+static inline void xway_set_netns_local(struct net_device *dev, bool local)
+{
+#if defined(XWAY_HAVE_NETNS_IMMUTABLE)
+	dev->netns_immutable = local;
+#elif defined(XWAY_HAVE_NETNS_LOCAL)
+	dev->netns_local = local;
+#else
+	if (local)
+		dev->features |= NETIF_F_NETNS_LOCAL;
+	else
+		dev->features &= ~NETIF_F_NETNS_LOCAL;
+#endif
+}
 
 /* How long NAPI waits for more; the NAPI has the setting since Linux 6.13, before the device. */
 static inline void xway_napi_defer(struct napi_struct *napi, u64 ns)

@@ -55,8 +55,10 @@ static const struct net_device_ops mm_ops = {
 
 static void mm_setup(struct net_device *dev)
 {
+	const netdev_features_t plain = NETIF_F_SG | NETIF_F_FRAGLIST | NETIF_F_HIGHDMA;
+	/* No checksum is left out but those that describe() in rx.c finds by itself. */
 	const netdev_features_t features =
-		NETIF_F_SG | NETIF_F_FRAGLIST | NETIF_F_HIGHDMA | NETIF_F_HW_CSUM |
+		plain | NETIF_F_IP_CSUM | NETIF_F_IPV6_CSUM |
 		NETIF_F_TSO | NETIF_F_TSO6 | NETIF_F_TSO_ECN | XWAY_NETIF_F_USO;
 
 	ether_setup(dev);
@@ -64,7 +66,7 @@ static void mm_setup(struct net_device *dev)
 	dev->ethtool_ops = &mm_ethtool_ops;
 	dev->features = features;
 	dev->hw_features = features;
-	dev->vlan_features = features;
+	dev->vlan_features = plain;
 	dev->min_mtu = ETH_MIN_MTU;
 	dev->max_mtu = ETH_MAX_MTU;
 	dev->mtu = ETH_MAX_MTU;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Receiving: frames are copied out of the peer's ring. All of this holds @rx_lock. */
 #include <linux/etherdevice.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
 
 #include "mmnet.h"
 
@@ -69,12 +71,57 @@ static struct sk_buff *copy(struct mm_port *port, u32 idx, u32 len)
 	return NULL;
 }
 
-/* Tell the packet what the peer says of checksum and segments. Return: false if it is wrong. */
+/* The peer says that the packet consists of segments. Return: false if that is wrong. */
+static bool set_segments(struct sk_buff *skb, const struct virtio_net_hdr *hdr)
+{
+	u32 size = __virtio16_to_cpu(virtio_legacy_is_little_endian(), hdr->gso_size);
+	bool tcp = skb->csum_offset == offsetof(struct tcphdr, check);
+	u32 head = skb_transport_offset(skb), type;
+
+	switch (hdr->gso_type & ~VIRTIO_NET_HDR_GSO_ECN) {
+	case VIRTIO_NET_HDR_GSO_TCPV4:
+		type = tcp && skb->protocol == htons(ETH_P_IP) ? SKB_GSO_TCPV4 : 0;
+		break;
+	case VIRTIO_NET_HDR_GSO_TCPV6:
+		type = tcp && skb->protocol == htons(ETH_P_IPV6) ? SKB_GSO_TCPV6 : 0;
+		break;
+	case XWAY_VIRTIO_GSO_USO:
+		type = !tcp ? SKB_GSO_UDP_L4 : 0;
+		break;
+	default:
+		return false;
+	}
+	head += tcp ? sizeof(struct tcphdr) : sizeof(struct udphdr);
+	if (!type || !size || size == GSO_BY_FRAGS || skb->len <= head)
+		return false;
+	if (skb->len - head <= size)
+		return true;	/* it is a single one */
+	if (hdr->gso_type & VIRTIO_NET_HDR_GSO_ECN)
+		type |= SKB_GSO_TCP_ECN;
+	/* Who cuts it looks at its headers, and counts. */
+	skb_shinfo(skb)->gso_type = type | SKB_GSO_DODGY;
+	skb_shinfo(skb)->gso_size = size;
+	return true;
+}
+
+/*
+ * Tell the packet what the peer says of checksum and segments. Where a checksum is left out,
+ * it is found from the packet itself, as netback does, and not from what the peer says: who
+ * sends the packet on writes it there, behind all filters.
+ * Return: false if what the peer says is wrong.
+ */
 static bool describe(struct sk_buff *skb, const struct virtio_net_hdr *hdr)
 {
-	if (hdr->flags & VIRTIO_NET_HDR_F_DATA_VALID)
-		skb->ip_summed = CHECKSUM_UNNECESSARY;
-	return !virtio_net_hdr_to_skb(skb, hdr, virtio_legacy_is_little_endian());
+	bool segments = hdr->gso_type != VIRTIO_NET_HDR_GSO_NONE;
+
+	if (!(hdr->flags & VIRTIO_NET_HDR_F_NEEDS_CSUM)) {
+		if (hdr->flags & VIRTIO_NET_HDR_F_DATA_VALID)
+			skb->ip_summed = CHECKSUM_UNNECESSARY;
+		return !segments;
+	}
+	skb->ip_summed = CHECKSUM_PARTIAL;
+	skb_reset_network_header(skb);
+	return !skb_checksum_setup(skb, false) && (!segments || set_segments(skb, hdr));
 }
 
 static void take_one(struct mm_port *port, u32 idx, const struct mm_record *rec,
@@ -84,16 +131,18 @@ static void take_one(struct mm_port *port, u32 idx, const struct mm_record *rec,
 
 	if (!skb) {
 		mm_add(port, MM_RX_NO_MEMORY, 1);
-	} else if (!describe(skb, &rec->hdr)) {
+		return;
+	}
+	skb->protocol = eth_type_trans(skb, port->dev);
+	if (!describe(skb, &rec->hdr)) {
 		mm_add(port, MM_RX_BAD_HEADER, 1);
 		kfree_skb(skb);
-	} else {
-		mm_add(port, MM_RX_PACKETS, 1);
-		mm_add(port, MM_RX_BYTES, rec->len);
-		skb->protocol = eth_type_trans(skb, port->dev);
-		skb_record_rx_queue(skb, 0);
-		__skb_queue_tail(list, skb);
+		return;
 	}
+	mm_add(port, MM_RX_PACKETS, 1);
+	mm_add(port, MM_RX_BYTES, rec->len);
+	skb_record_rx_queue(skb, 0);
+	__skb_queue_tail(list, skb);
 }
 
 /* Tell the peer whether this end will wait for more, if it takes so many now. */

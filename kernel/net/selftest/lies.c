@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The end A writes what no honest end does; P must come off unhurt. */
 #include <linux/etherdevice.h>
+#include <linux/ip.h>
 #include <linux/random.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
 
 #include "ends.h"
 
@@ -94,8 +97,10 @@ static bool lies_noise(void)
 		get_random_bytes(rec, sizeof(*rec));
 		rec->len = len;
 		rec->hdr.flags &= VIRTIO_NET_HDR_F_NEEDS_CSUM | VIRTIO_NET_HDR_F_DATA_VALID;
-		if (n % 2)
+		if (n % 4 == 1)
 			rec->hdr.gso_type %= 8;
+		else if (n % 4 == 3)
+			rec->hdr.gso_type = VIRTIO_NET_HDR_GSO_NONE;
 		if (n % 3) {
 			rec->hdr.csum_start = (__force __virtio16)(get_random_u32() % 100);
 			rec->hdr.csum_offset = (__force __virtio16)(get_random_u32() % 20);
@@ -113,9 +118,131 @@ static bool lies_noise(void)
 	return true;
 }
 
+/* What P's kernel has got last: where its checksum belongs, and its segments */
+static struct {
+	u32 start, offset, size, n;
+} got;
+
+static int look_at(struct sk_buff *skb, struct net_device *dev, struct packet_type *type,
+		   struct net_device *orig)
+{
+	got.n++;
+	got.start = skb->ip_summed == CHECKSUM_PARTIAL ? skb_checksum_start_offset(skb) : 0;
+	got.offset = skb->ip_summed == CHECKSUM_PARTIAL ? skb->csum_offset : 0;
+	got.size = skb_shinfo(skb)->gso_size;
+	kfree_skb(skb);
+	return 0;
+}
+
+static struct packet_type look_type = {
+	.type = cpu_to_be16(ETH_P_IP),
+	.func = look_at,
+};
+
+/* A sends an IPv4 packet of 200 bytes of a protocol above IP, with such a header. */
+static bool send_lie(u16 type, u8 protocol, const struct virtio_net_hdr *hdr)
+{
+	u32 size = sizeof(struct mm_record), at, len = ETH_HLEN + 200;
+	struct mm_chan *ch = port[A]->ch;
+	struct mm_record *rec;
+	struct ethhdr *eth;
+	struct iphdr *ip;
+	u8 frame[ETH_HLEN + 200] = {};
+
+	eth = (void *)frame;
+	eth_broadcast_addr(eth->h_dest);
+	eth->h_proto = htons(type);
+	ip = (void *)(eth + 1);
+	ip->version = 4;
+	ip->ihl = 5;
+	ip->protocol = protocol;
+	ip->tot_len = htons(200);
+	netif_tx_lock_bh(port[A]->dev);
+	at = port[A]->prod;
+	rec = xway_ring_at(ch->ring, at, ch->size, &size);
+	rec->len = len;
+	rec->hdr = *hdr;
+	for (size = 0; size < len; size++) {
+		u32 one = 1;
+
+		*(u8 *)xway_ring_at(ch->ring, at + sizeof(*rec) + size, ch->size, &one) =
+			frame[size];
+	}
+	port[A]->prod = at + mm_space(len);
+	ring_store_release(&words(A)->prod, port[A]->prod);
+	netif_tx_unlock_bh(port[A]->dev);
+	poll(P);
+	return true;
+}
+
+static __virtio16 v16(u16 n)
+{
+	return __cpu_to_virtio16(virtio_legacy_is_little_endian(), n);
+}
+
+/*
+ * Where a checksum belongs is what the packet says, not its header: who sends the packet on
+ * writes it there, behind domain 0's filters.
+ */
+static bool lies_checksums(void)
+{
+	struct virtio_net_hdr hdr = { .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM };
+	u64 bad = count(P, MM_RX_BAD_HEADER);
+
+	/* Into the EtherType, and the source's address, of what is no IP */
+	hdr.csum_offset = v16(12);
+	EXPECT(send_lie(0x88b5, IPPROTO_UDP, &hdr));
+	hdr.csum_start = v16(26);
+	hdr.csum_offset = v16(0);
+	EXPECT(send_lie(0x88b5, IPPROTO_UDP, &hdr));
+	EXPECT(count(P, MM_RX_BAD_HEADER) == bad + 2);
+	/* IP's source; UDP's port */
+	got.n = 0;
+	EXPECT(send_lie(ETH_P_IP, IPPROTO_UDP, &hdr));
+	EXPECT(got.n == 1 && got.start == sizeof(struct iphdr) &&
+	       got.offset == offsetof(struct udphdr, check));
+	hdr.csum_start = v16(ETH_HLEN + sizeof(struct iphdr));
+	hdr.csum_offset = v16(2);
+	EXPECT(send_lie(ETH_P_IP, IPPROTO_TCP, &hdr));
+	EXPECT(got.n == 2 && got.offset == offsetof(struct tcphdr, check) && !got.size);
+	EXPECT(send_lie(ETH_P_IP, IPPROTO_GRE, &hdr));
+	EXPECT(count(P, MM_RX_BAD_HEADER) == bad + 3);
+	/* Segments of another protocol than the packet's; of none; without a checksum left out */
+	hdr.gso_size = v16(100);
+	hdr.gso_type = VIRTIO_NET_HDR_GSO_TCPV4;
+	EXPECT(send_lie(ETH_P_IP, IPPROTO_UDP, &hdr));
+	hdr.gso_type = VIRTIO_NET_HDR_GSO_TCPV6;
+	EXPECT(send_lie(ETH_P_IP, IPPROTO_TCP, &hdr));
+	hdr.gso_type = VIRTIO_NET_HDR_GSO_UDP;
+	EXPECT(send_lie(ETH_P_IP, IPPROTO_UDP, &hdr));
+	hdr.gso_type = VIRTIO_NET_HDR_GSO_TCPV4;
+	hdr.gso_size = 0;
+	EXPECT(send_lie(ETH_P_IP, IPPROTO_TCP, &hdr));
+	hdr.gso_size = v16(100);
+	hdr.flags = 0;
+	EXPECT(send_lie(ETH_P_IP, IPPROTO_TCP, &hdr));
+	EXPECT(count(P, MM_RX_BAD_HEADER) == bad + 8 && got.n == 2);
+	hdr.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM;
+	EXPECT(send_lie(ETH_P_IP, IPPROTO_TCP, &hdr));
+	EXPECT(got.n == 3 && got.size == 100);
+	EXPECT(count(P, MM_RX_BAD_HEADER) == bad + 8 && live());
+	return true;
+}
+
+static bool lies_checksums_seen(void)
+{
+	bool ok;
+
+	dev_add_pack(&look_type);
+	ok = lies_checksums();
+	dev_remove_pack(&look_type);
+	return ok;
+}
+
 const struct xway_test lies_tests[] = {
 	{ "lies_records", lies_records, UP },
 	{ "lies_indices", lies_indices, UP },
 	{ "lies_noise", lies_noise, UP },
+	{ "lies_checksums", lies_checksums_seen, UP },
 	{}
 };
