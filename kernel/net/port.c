@@ -44,17 +44,19 @@ static bool may_begin(struct mm_port *port)
 /* Who uses a channel holds one of the locks, so no grace period is needed. */
 static void let_go(struct mm_port *port)
 {
+	struct netdev_queue *txq = netdev_get_tx_queue(port->dev, 0);
 	struct mm_chan *ch = port->ch;
 
 	spin_lock_bh(&port->rx_lock);
-	netif_tx_lock(port->dev);
+	/* netif_tx_lock() keeps nobody out of a queue without a discipline (noqueue). */
+	__netif_tx_lock(txq, smp_processor_id());
 	port->rx = NULL;
 	port->tx = NULL;
 	WRITE_ONCE(port->peer_vifs, 0);
 	port->broken = false;
 	WRITE_ONCE(port->stalled, false);
 	RCU_INIT_POINTER(ch->chan.peer, NULL);
-	netif_tx_unlock(port->dev);
+	__netif_tx_unlock(txq);
 	spin_unlock_bh(&port->rx_lock);
 	/*
 	 * What waits for room goes by its vif, if it has come by one: at once, as without a
@@ -68,17 +70,20 @@ static void let_go(struct mm_port *port)
 
 static void go_live(struct mm_port *port, struct mm_chan *ch, const struct mm_hello *hello)
 {
+	struct netdev_queue *txq = netdev_get_tx_queue(port->dev, 0);
+
 	ch->state = MM_LIVE;
 	ch->features = hello->features;
 	spin_lock_bh(&port->rx_lock);
-	netif_tx_lock(port->dev);
+	__netif_tx_lock(txq, smp_processor_id());
 	port->ch = ch;
 	port->rx = ch;
 	port->tx = ch;
 	port->prod = 0;
 	port->broken = false;
 	port->news = true;
-	netif_tx_unlock(port->dev);
+	WRITE_ONCE(port->stalled, false);
+	__netif_tx_unlock(txq);
 	spin_unlock_bh(&port->rx_lock);
 	mm_add(port, MM_OPENED, 1);
 	netif_wake_queue(port->dev);
