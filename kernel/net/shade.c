@@ -156,6 +156,22 @@ static const struct mm_pair *pair_for(const struct mm_shade *s, const struct sk_
 	return NULL;
 }
 
+/*
+ * The peer's queue has stopped. May the packet wait in it? It is charged to its sender, who
+ * sends to others, too, and is not to wait for a peer that reads slowly, or never. And what
+ * domain 0 keeps for guests has a bound, however fast they send.
+ */
+static bool may_wait(const struct mm_shade *s, const struct mm_port *port, struct sk_buff *skb)
+{
+	bool slow = mm_tx_slow(port);
+
+	if ((slow || s->vif.domid) && mm_tx_crowded(port))
+		return false;
+	if (slow)
+		skb_orphan(skb);
+	return true;
+}
+
 /* ndo_start_xmit of the vif */
 static netdev_tx_t shade_xmit(struct sk_buff *skb, struct net_device *dev)
 {
@@ -171,6 +187,8 @@ static netdev_tx_t shade_xmit(struct sk_buff *skb, struct net_device *dev)
 	/* netpoll sends with interrupts off; the doorbell cannot be used then. */
 	if (!irqs_disabled() && !skb_shared(skb) && skb_headlen(skb) >= ETH_HLEN)
 		p = pair_for(s, skb);
+	if (p && unlikely(netif_queue_stopped(p->port->dev)) && !may_wait(s, p->port, skb))
+		p = NULL;
 	/*
 	 * What netback has passed on is still memory of the guest that sent it. It must not wait
 	 * for another one.

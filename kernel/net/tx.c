@@ -1,8 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Sending: frames are copied into the own ring. All of this holds the device's tx lock. */
+#include <net/sch_generic.h>
+
 #include "mmnet.h"
 
-#define MM_STALL (10 * HZ)	/* netback's limit, too, for a guest that does not read */
+/* How long packets may wait: netback's limit, too, for a guest that does not read */
+#define MM_STALL	(10 * HZ)
+/* ... and at least, for a peer that has stalled again and again lately */
+#define MM_STALL_MIN	(HZ / 20)
+#define MM_STRIKES	8
+#define MM_FORGIVE	(600 * HZ)
+/* Bytes a second that a peer takes at least while packets wait */
+#define MM_STALL_RATE	(256u << 10)
+
+/* Of a queue that has stopped for so long a sender is not kept waiting. */
+#define MM_SLOW		(HZ / 50)
+/* What may wait then, of a guest's, or of others' in domain 0 */
+#define MM_WAIT_PACKETS	256u
+#define MM_WAIT_BYTES	(2u << 20)
 
 /* The peer's words. They stay while the caller holds the lock: let_go() takes it. */
 static const struct mm_words *peer_of(const struct mm_chan *ch)
@@ -56,6 +71,57 @@ static void publish(struct mm_port *port, struct mm_chan *ch)
 		post(port, ch);
 }
 
+static void queued(const struct mm_port *port, u32 *packets, u32 *bytes)
+{
+	const struct netdev_queue *txq = netdev_get_tx_queue(port->dev, 0);
+
+	rcu_read_lock_bh();
+	qdisc_qstats_qlen_backlog(rcu_dereference_bh(txq->qdisc), packets, bytes);
+	rcu_read_unlock_bh();
+}
+
+/**
+ * mm_tx_slow() - has the peer not made room for so long that it holds up who sends?
+ * @port: the port, whose queue has stopped
+ *
+ * Context: any.
+ */
+bool mm_tx_slow(const struct mm_port *port)
+{
+	return time_after(jiffies, READ_ONCE(port->stopped_at) + MM_SLOW);
+}
+
+/**
+ * mm_tx_crowded() - does so much wait that no more should?
+ * @port: the port, whose queue has stopped
+ *
+ * Context: any but hard interrupts.
+ */
+bool mm_tx_crowded(const struct mm_port *port)
+{
+	u32 packets, bytes;
+
+	queued(port, &packets, &bytes);
+	return packets >= MM_WAIT_PACKETS || bytes >= MM_WAIT_BYTES;
+}
+
+/* For how long a peer may be behind. Who has stalled lately may be so for less. */
+static unsigned long patience(const struct mm_port *port)
+{
+	if (time_after(jiffies, port->stalled_at + MM_FORGIVE))
+		return MM_STALL;
+	return max_t(unsigned long, MM_STALL >> port->strikes, MM_STALL_MIN);
+}
+
+/* The peer is behind. How much does it take from now on? */
+static void watch(struct mm_port *port)
+{
+	if (!queue_delayed_work(mm_wq, &port->stall, patience(port)))
+		return;		/* this is watched already */
+	port->behind_since = jiffies;
+	port->behind_bytes = port->count[MM_TX_BYTES];
+}
+
 /* There may be no room for the largest record: stop until there is. */
 static void stop_if_full(struct mm_port *port, struct mm_chan *ch)
 {
@@ -66,8 +132,8 @@ static void stop_if_full(struct mm_port *port, struct mm_chan *ch)
 		return;
 	netif_stop_queue(port->dev);
 	mm_add(port, MM_TX_STOPPED, 1);
-	port->stopped_at = jiffies;
-	queue_delayed_work(mm_wq, &port->stall, MM_STALL);
+	WRITE_ONCE(port->stopped_at, jiffies);
+	watch(port);
 	publish(port, ch);
 	xway_ring_arm(&own->want_room, port->prod + MM_RECORD_MAX - ch->size);
 	if (!room(port, ch, &bytes))
@@ -97,9 +163,12 @@ bool mm_tx_wake(struct mm_port *port)
 	/* Without the lock, mm_tx() might move @prod between a look at it and one at @cons. */
 	__netif_tx_lock(txq, smp_processor_id());
 	if (netif_tx_queue_stopped(txq) || port->stalled) {
+		/* Who has stalled must catch up. */
+		u32 enough = port->stalled ? port->rx->size : MM_RECORD_MAX;
+
 		if (!room(port, port->rx, &bytes)) {
 			mm_port_broken(port);
-		} else if (bytes >= MM_RECORD_MAX) {
+		} else if (bytes >= enough) {
 			WRITE_ONCE(port->stalled, false);
 			netif_tx_wake_queue(txq);
 			woken = true;
@@ -109,29 +178,56 @@ bool mm_tx_wake(struct mm_port *port)
 	return woken;
 }
 
+/* Take nothing for the peer until it has read all that there is. */
+static void stall(struct mm_port *port)
+{
+	struct mm_words *own = port->tx->chan.own;
+	u32 bytes;
+
+	xway_ring_arm(&own->want_room, port->prod);
+	/* It has just done so. */
+	if (room(port, port->tx, &bytes) && bytes == port->tx->size)
+		return;
+	if (time_after(jiffies, port->stalled_at + MM_FORGIVE))
+		port->strikes = 0;
+	port->strikes = min(port->strikes + 1, MM_STRIKES);
+	port->stalled_at = jiffies;
+	WRITE_ONCE(port->stalled, true);
+	mm_add(port, MM_TX_STALLED, 1);
+}
+
 /**
- * mm_tx_stall() - work: do not keep packets for a peer that has not read for long
+ * mm_tx_stall() - work: do not keep packets for a peer that reads nothing, or hardly anything
  * @work: @stall of a port
  *
  * They may hold memory of a socket, or of another domain, which waits for it. What is
- * queued goes by its vif, or is dropped, and so does what comes until the peer reads.
+ * queued goes by its vif, or is dropped, and so does what comes until the peer has read all.
  */
 void mm_tx_stall(struct work_struct *work)
 {
 	struct mm_port *port = container_of(to_delayed_work(work), struct mm_port, stall);
 	struct netdev_queue *txq = netdev_get_tx_queue(port->dev, 0);
+	u32 packets, bytes;
+	unsigned long left;
+	u64 taken;
 
 	__netif_tx_lock_bh(txq);
-	if (port->tx && netif_tx_queue_stopped(txq)) {
-		if (time_before(jiffies, port->stopped_at + MM_STALL)) {
-			queue_delayed_work(mm_wq, &port->stall,
-					   port->stopped_at + MM_STALL - jiffies);
-		} else {
-			WRITE_ONCE(port->stalled, true);
-			mm_add(port, MM_TX_STALLED, 1);
-			netif_tx_wake_queue(txq);
-		}
+	if (!port->tx || port->stalled)
+		goto out;
+	queued(port, &packets, &bytes);
+	if (!netif_tx_queue_stopped(txq) && !packets)
+		goto out;	/* the peer has caught up */
+	left = port->behind_since + patience(port) - jiffies;
+	taken = port->count[MM_TX_BYTES] - port->behind_bytes;
+	if ((long)left > 0) {
+		queue_delayed_work(mm_wq, &port->stall, left);
+	} else if (taken >= (u64)MM_STALL_RATE * patience(port) / HZ) {
+		watch(port);
+	} else {
+		stall(port);
+		netif_tx_wake_queue(txq);
 	}
+out:
 	__netif_tx_unlock_bh(txq);
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Frames that honest ends exchange. */
+#include <linux/etherdevice.h>
+
 #include "ends.h"
 
 static bool cross(int from, u32 len)
@@ -43,25 +45,43 @@ static bool frames_full(void)
 	return cross(P, 1000);
 }
 
+/* Packets have waited for A for a minute, in which it took so many bytes. */
+static void behind(u64 taken)
+{
+	netif_tx_lock_bh(port[P]->dev);
+	port[P]->behind_since = jiffies - 60 * HZ;
+	port[P]->behind_bytes = count(P, MM_TX_BYTES) - taken;
+	netif_tx_unlock_bh(port[P]->dev);
+	mod_delayed_work(mm_wq, &port[P]->stall, 0);
+	flush_delayed_work(&port[P]->stall);
+}
+
 /* A peer that does not read for long holds nothing that is queued for it. */
 static bool frames_stalled(void)
 {
+	struct mm_words *words;
 	int i;
 
 	for (i = 0; i < 1000 && !netif_queue_stopped(port[P]->dev); i++)
 		EXPECT(send(P, 60000));
 	EXPECT(i < 1000 && send(P, 1000) && !count(P, MM_TX_DROPPED));
-	netif_tx_lock_bh(port[P]->dev);
-	port[P]->stopped_at = jiffies - 60 * HZ;
-	netif_tx_unlock_bh(port[P]->dev);
-	mod_delayed_work(mm_wq, &port[P]->stall, 0);
-	flush_delayed_work(&port[P]->stall);
+	/* Who takes something, if only slowly, is waited for; not who takes a bit now and then. */
+	behind(4u << 20);
+	EXPECT(!port[P]->stalled && netif_queue_stopped(port[P]->dev));
+	behind(100000);
 	EXPECT(port[P]->stalled && !netif_queue_stopped(port[P]->dev));
 	/* They are no vif's, so they are dropped: what waited, some time, and what comes. */
 	EXPECT(send(P, 1000));
 	for (i = 0; i < 1000 && count(P, MM_TX_DROPPED) < 2; i++)
 		usleep_range(1000, 2000);
 	EXPECT(count(P, MM_TX_DROPPED) >= 2 && count(P, MM_TX_STALLED) == 1);
+	/* It must read all before it gets more: here it reads the first frame alone. */
+	spin_lock_bh(&port[A]->rx_lock);
+	words = port[A]->ch->chan.own;
+	words->cons += mm_space(60000 + ETH_HLEN);
+	spin_unlock_bh(&port[A]->rx_lock);
+	poll(P);
+	EXPECT(port[P]->stalled);
 	poll(A);
 	poll(P);
 	EXPECT(!port[P]->stalled && live());
