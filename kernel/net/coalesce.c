@@ -91,5 +91,10 @@ void mm_coalesce_set(struct mm_port *port, u32 usecs, bool adaptive)
 		return;
 	/* What a poll queues after this finds @adaptive false. */
 	cancel_work_sync(&port->dim.work);
+	spin_lock_bh(&port->rx_lock);
+	/* The work may not have run, and DIM waits for it. */
+	port->dim.state = DIM_START_MEASURE;
+	port->vain = 0;
 	set(port, usecs);
+	spin_unlock_bh(&port->rx_lock);
 }

@@ -13,6 +13,7 @@
 #include "mmnet.h"
 
 #define LINGER (300 * HZ)
+#define MAKE_RETRY HZ
 
 /* A link that waits for its device */
 struct wait {
@@ -93,6 +94,9 @@ static void linger(struct work_struct *work)
 		mm_device_destroy(port);
 }
 
+static void make(struct work_struct *work);
+static DECLARE_DELAYED_WORK(make_work, make);
+
 /* Work: make a device for each link that waits for one. */
 static void make(struct work_struct *work)
 {
@@ -108,28 +112,29 @@ static void make(struct work_struct *work)
 		if (!link)
 			return;
 		port = mm_device_create(xway_peer_id(link->peer));
-		if (IS_ERR(port))
-			pr_warn("mmnet: %s has no device: error %ld\n", link->name, PTR_ERR(port));
-		else
-			INIT_DELAYED_WORK(&port->linger, linger);
+		if (IS_ERR(port)) {
+			pr_warn_ratelimited("mmnet: %s has no device yet: error %ld\n",
+					    link->name, PTR_ERR(port));
+			xway_link_put(link);
+			queue_delayed_work(mm_wq, &make_work, MAKE_RETRY);
+			return;
+		}
+		INIT_DELAYED_WORK(&port->linger, linger);
 		mutex_lock(&mm_ports_lock);
 		w = wait_of(link);	/* it may have gone meanwhile */
-		if (w && !IS_ERR(port)) {
+		if (w) {
 			list_add(&port->node, &ports);
 			join(port, link, w->policy);
 			w->policy = NULL;
 			port = NULL;
-		}
-		if (w)
 			end_wait(w);
+		}
 		mutex_unlock(&mm_ports_lock);
-		if (!IS_ERR_OR_NULL(port))
+		if (port)
 			mm_device_destroy(port);
 		xway_link_put(link);
 	}
 }
-
-static DECLARE_WORK(make_work, make);
 
 static void leave(struct xway_link *link, unsigned long linger_for)
 {
@@ -173,7 +178,7 @@ static bool enter(struct xway_link *link, char *policy)
 	w->link = xway_link_get(link);
 	w->policy = policy;
 	list_add_tail(&w->node, &waiting);
-	queue_work(mm_wq, &make_work);
+	mod_delayed_work(mm_wq, &make_work, 0);
 	return true;
 }
 
@@ -254,7 +259,7 @@ void mm_ports_exit(void)
 {
 	struct mm_port *port;
 
-	flush_work(&make_work);
+	cancel_delayed_work_sync(&make_work);
 	for (;;) {
 		mutex_lock(&mm_ports_lock);
 		port = list_first_entry_or_null(&ports, struct mm_port, node);

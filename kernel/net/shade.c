@@ -326,11 +326,46 @@ void mm_shade_resend(struct work_struct *work)
 	struct mm_port *port = container_of(work, struct mm_port, resend);
 	struct sk_buff *skb;
 
-	while ((skb = skb_dequeue(&port->returned)))
-		dev_queue_xmit(skb);
+	/*
+	 * While one is on its way, its vif stays: forget() waits for such sections after it has
+	 * taken away the pairs by which packets of the vif are given back.
+	 */
+	do {
+		rcu_read_lock_bh();
+		skb = skb_dequeue(&port->returned);
+		if (skb)
+			dev_queue_xmit(skb);
+		rcu_read_unlock_bh();
+		cond_resched();
+	} while (skb);
 }
 
 /* ---- which vifs there are, with the RTNL held ---- */
+
+static void work_fn(struct work_struct *work)
+{
+	rtnl_lock();
+	mm_ports_shade();
+	rtnl_unlock();
+}
+
+static DECLARE_DELAYED_WORK(shade_work, work_fn);
+
+/**
+ * mm_shade_soon() - something has changed: look again which vifs to take packets of
+ *
+ * Context: any.
+ */
+void mm_shade_soon(void)
+{
+	mod_delayed_work(mm_wq, &shade_work, 0);
+}
+
+/* There was no memory: look again in a second. */
+static void retry(void)
+{
+	queue_delayed_work(mm_wq, &shade_work, HZ);
+}
 
 /* Which vif is the device? Return: false if it is none. */
 static bool vif_of(const struct net_device *dev, struct mm_vif *vif)
@@ -370,11 +405,11 @@ static struct mm_shade *shade_add(struct net_device *dev, const struct mm_vif *v
 {
 	struct mm_shade *s = kzalloc(sizeof(*s), GFP_KERNEL);
 
-	if (!s)
-		return NULL;
-	s->stats = netdev_alloc_pcpu_stats(struct pcpu_sw_netstats);
-	if (!s->stats) {
+	if (s)
+		s->stats = netdev_alloc_pcpu_stats(struct pcpu_sw_netstats);
+	if (!s || !s->stats) {
 		kfree(s);
+		retry();
 		return NULL;
 	}
 	INIT_LIST_HEAD(&s->pairs);
@@ -488,8 +523,10 @@ static void pair_add(struct mm_port *port, struct mm_shade *s, const struct entr
 {
 	struct mm_pair *p = kzalloc(sizeof(*p), GFP_KERNEL);
 
-	if (!p)
+	if (!p) {
+		retry();
 		return;
+	}
 	p->shade = s;
 	p->port = port;
 	p->peer_vif = e->peer_vif;
@@ -576,9 +613,11 @@ void mm_shade_set(struct mm_port *port, const char *text)
 	ASSERT_RTNL();
 	list_for_each_entry(p, &port->pairs, far)
 		p->wanted = false;
-	if (text && *text && handle(port, true))
+	/* A device in another namespace is its own; its root shall see nothing of the vifs'. */
+	if (text && *text && net_eq(dev_net(port->dev), &init_net) && handle(port, true))
 		add_wanted(port, text);
 	del_unwanted(port);
+	xway_set_netns_local(port->dev, !list_empty(&port->pairs));
 	/* What the module has brought up goes on taking nothing else. */
 	if (list_empty(&port->pairs) && !READ_ONCE(port->ours))
 		handle(port, false);
@@ -588,7 +627,10 @@ void mm_shade_set(struct mm_port *port, const char *text)
 		port->opened = true;
 		if (!(port->dev->flags & IFF_UP)) {
 			WRITE_ONCE(port->ours, true);
-			dev_open(port->dev, NULL);
+			if (dev_open(port->dev, NULL)) {
+				port->opened = false;
+				retry();
+			}
 		}
 	}
 }
@@ -616,25 +658,6 @@ void mm_shade_names(const struct mm_port *port, char *text, size_t size)
 		n += scnprintf(text + n, size - n, "%s%s", n ? " " : "", p->shade->dev->name);
 	}
 	rcu_read_unlock();
-}
-
-static void work_fn(struct work_struct *work)
-{
-	rtnl_lock();
-	mm_ports_shade();
-	rtnl_unlock();
-}
-
-static DECLARE_WORK(shade_work, work_fn);
-
-/**
- * mm_shade_soon() - something has changed: look again which vifs to take packets of
- *
- * Context: any.
- */
-void mm_shade_soon(void)
-{
-	queue_work(mm_wq, &shade_work);
 }
 
 /* A vif goes, or the module: nobody uses it by us when this returns. */
@@ -695,5 +718,5 @@ int mm_shade_init(void)
 void mm_shade_exit(void)
 {
 	unregister_netdevice_notifier(&netdev_nb);
-	cancel_work_sync(&shade_work);
+	cancel_delayed_work_sync(&shade_work);
 }
