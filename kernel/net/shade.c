@@ -187,13 +187,13 @@ static netdev_tx_t shade_xmit(struct sk_buff *skb, struct net_device *dev)
 	/* netpoll sends with interrupts off; the doorbell cannot be used then. */
 	if (!irqs_disabled() && !skb_shared(skb) && skb_headlen(skb) >= ETH_HLEN)
 		p = pair_for(s, skb);
-	if (p && unlikely(netif_queue_stopped(p->port->dev)) && !may_wait(s, p->port, skb))
-		p = NULL;
 	/*
 	 * What netback has passed on is still memory of the guest that sent it. It must not wait
-	 * for another one.
+	 * for another one, here or, if there is no room, in that one's netback.
 	 */
 	if (p && s->vif.domid && skb_orphan_frags(skb, GFP_ATOMIC))
+		p = NULL;
+	if (p && unlikely(netif_queue_stopped(p->port->dev)) && !may_wait(s, p->port, skb))
 		p = NULL;
 	if (!p)
 		return s->orig->ndo_start_xmit(skb, dev);
