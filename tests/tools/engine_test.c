@@ -86,6 +86,33 @@ static void test_groups(void)
 	expect("2/xway/peer/3", NULL);
 }
 
+/* Whoever names a domain chooses the text, and gets nobody's rights or addresses by it. */
+static void test_names_that_lie(void)
+{
+	mem_create(&m, 1, UUID_A, "a", "10.0.0.1");
+	mem_create(&m, 2, UUID_B, UUID_C, "10.0.0.2");
+	mem_create(&m, 3, UUID_D, "Domain-0", "10.0.0.3");
+	start("group one a " UUID_C "\ngroup two a Domain-0\n"
+	      "address " UUID_C " 10.0.0.9\naddress Domain-0 10.0.0.254\n");
+	expect("1/xway/peer/2", NULL);
+	expect("2/xway/peer/1", NULL);
+	expect("1/xway/peer/3", NULL);
+	expect("1/xway/peer/0", UUID_0 " 10.0.0.254");
+	/* The same word in capitals is a UUID as well. */
+	mem_put(&m, "/local/domain/2/name", "CCCCCCCC-0000-4000-8000-000000000003");
+	restart("group one a CCCCCCCC-0000-4000-8000-000000000003\n");
+	expect("1/xway/peer/2", NULL);
+	mem_create(&m, 4, UUID_C, "c", "10.0.0.4");
+	mem_run(&m, &x, 300);
+	expect("1/xway/peer/4", UUID_C " 10.0.0.4");
+	/* Domain 0 is meant whatever its name is, and words that are nearly UUIDs are names. */
+	mem_put(&m, "/local/domain/0/name", "host");
+	mem_put(&m, "/local/domain/2/name", UUID_C "0");
+	restart("group one a " UUID_C "0\ngroup two a Domain-0\naddress Domain-0 10.0.0.254\n");
+	expect("1/xway/peer/0", UUID_0 " 10.0.0.254");
+	expect("1/xway/peer/2", UUID_B " 10.0.0.2");
+}
+
 static void vif(unsigned int id, unsigned int number, const char *mac, const char *bridge)
 {
 	char path[STORE_PATH];
@@ -745,7 +772,7 @@ static void test_many(void)
 
 static const struct scenario tests[] = {
 	/* clang-format off */
-	TEST(two), TEST(default_none), TEST(allow_all_late), TEST(groups), TEST(net), TEST(net_host),
+	TEST(two), TEST(default_none), TEST(allow_all_late), TEST(groups), TEST(names_that_lie), TEST(net), TEST(net_host),
 	TEST(net_not), TEST(driver_domain),
 	TEST(odd_addresses), TEST(many_addresses), TEST(domain_0), TEST(offer_follows),
 	TEST(bad_offers), TEST(offer_needs_policy), TEST(rate), TEST(poweroff), TEST(crash),

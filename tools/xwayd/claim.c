@@ -134,12 +134,19 @@ void claim_read(struct xwayd *x, struct domain *d)
 
 #define WORD_BITS 64
 
+static struct subject subject_of(const struct domain *d)
+{
+	return (struct subject){ d->id, d->name, d->uuid };
+}
+
 static void join_groups(struct xwayd *x, struct domain *d)
 {
+	struct subject subject = subject_of(d);
+
 	free(d->groups);
 	d->groups = must(calloc(x->policy->n_groups / WORD_BITS + 1, sizeof(uint64_t)));
 	for (unsigned int i = 0; i < x->policy->n_groups; i++)
-		if (policy_group_has(&x->policy->groups[i], d->name, d->uuid))
+		if (policy_group_has(&x->policy->groups[i], &subject))
 			d->groups[i / WORD_BITS] |= 1ull << (i % WORD_BITS);
 }
 
@@ -199,13 +206,15 @@ static bool is_second(struct xwayd *x, const struct domain *d)
 
 static void collect(struct xwayd *x, struct domain *d)
 {
+	struct subject subject = subject_of(d);
+
 	memcpy(d->addrs, d->vif, sizeof(d->vif));
 	memset(d->struck, 0, sizeof(d->struck));
 	d->n_addrs = d->n_vif;
 	for (unsigned int i = 0; i < x->policy->n_claims; i++) {
 		struct claim *claim = &x->policy->claims[i];
 
-		if (!policy_means(claim->who, d->name, d->uuid))
+		if (!policy_means(claim->who, &subject))
 			continue;
 		if (!add_addr(d->addrs, &d->n_addrs, &claim->addr))
 			log_warn("%s: more than %d addresses, the others are left out",

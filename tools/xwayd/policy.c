@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "policy.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -310,15 +311,35 @@ void policy_free(struct policy *policy)
 	free(policy);
 }
 
-bool policy_means(const char *who, const char *name, const char *uuid)
+#define HOST "Domain-0"
+
+static bool is_uuid(const char *word)
 {
-	return (name && !strcmp(who, name)) || !strcasecmp(who, uuid);
+	static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+
+	for (size_t i = 0; i < sizeof(form); i++)
+		if (form[i] == 'x' ? !isxdigit((unsigned char)word[i]) : word[i] != form[i])
+			return false;
+	return true;
 }
 
-bool policy_group_has(const struct group *group, const char *name, const char *uuid)
+/*
+ * Names of some toolstacks are free text of whoever owns the domain. So none
+ * stands for a UUID, or for domain 0.
+ */
+bool policy_means(const char *who, const struct subject *subject)
+{
+	if (is_uuid(who))
+		return !strcasecmp(who, subject->uuid);
+	if (!strcmp(who, HOST))
+		return !subject->id;
+	return subject->name && !strcmp(who, subject->name);
+}
+
+bool policy_group_has(const struct group *group, const struct subject *subject)
 {
 	for (unsigned int i = 0; i < group->n_members; i++)
-		if (policy_means(group->members[i], name, uuid))
+		if (policy_means(group->members[i], subject))
 			return true;
 	return false;
 }

@@ -44,8 +44,14 @@ struct policy *policy_load(const char *path, bool must_exist, char error[POLICY_
 struct policy *policy_parse(FILE *file, const char *name, char error[POLICY_ERROR]);
 void policy_free(struct policy *policy);
 
-/* Does @who of the configuration mean the domain of this name and UUID? */
-bool policy_means(const char *who, const char *name, const char *uuid);
-bool policy_group_has(const struct group *group, const char *name, const char *uuid);
+/* Whom a word of the configuration may mean. */
+struct subject {
+	unsigned int id;
+	const char *name; /* may be NULL */
+	const char *uuid;
+};
+
+bool policy_means(const char *who, const struct subject *subject);
+bool policy_group_has(const struct group *group, const struct subject *subject);
 
 #endif
