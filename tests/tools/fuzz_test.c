@@ -360,6 +360,7 @@ static void values(int n)
 		"/xapi/00000000-0000-4000-8000-%012u/private/vif/%u/ipv4-allowed",
 		"/xapi/00000000-0000-4000-8000-%012u/private/vif/%u/ipv6-allowed",
 		"/xapi/00000000-0000-4000-8000-%012u/private/vif/%u/locking-mode",
+		"/xapi/00000000-0000-4000-8000-%012u/private/vif/%u/bridge",
 		"/vm/00000000-0000-4000-8000-%012u/uuid",
 		"/vm/00000000-0000-4000-8000-%012u/origin-uuid",
 		"/xapi/00000000-0000-4000-8000-%012u/private/vif/%u",

@@ -364,6 +364,10 @@ def test_xapi(host):
         host(f"perms /local/domain/{id_}/data {id_}")
         host(f"put /local/domain/0/backend/vif/{id_}/0")
         host(f"perms /local/domain/0/backend/vif/{id_}/0 0 {id_}")
+        back = {"frontend-id": id_, "online": 1, "state": 1, "script": "/usr/libexec/xenopsd/vif"}
+        for node, value in {**back, "mac": f"00:16:3e:00:00:{id_:02x}", "handle": 0}.items():
+            host(f"put /local/domain/0/backend/vif/{id_}/0/{node} {value}")
+        host(f"put /xapi/{UUID % uuid}/private/vif/0/bridge xenbr0")
         lock(uuid, ip)
         host(f"introduce {id_}")
 

@@ -12,6 +12,9 @@
 #define OLD_B "bbbbbbbb-0000-4000-8000-000000000000"
 #define NEW_B "bbbbbbbb-0000-4000-8000-000000000001"
 
+/* Of a domain's interface */
+#define MAC "00:16:3e:00:%02x:%02x"
+
 #define NODE(...) node((char[STORE_PATH]){ 0 }, __VA_ARGS__)
 
 __attribute__((format(printf, 2, 3))) static const char *node(char path[STORE_PATH],
@@ -74,11 +77,19 @@ static void plug(unsigned int id, const char *uuid, unsigned int vif, unsigned i
 		 const char *mode, const char *v4, const char *v6)
 {
 	const char *back = NODE("/local/domain/%u/backend/vif/%u/%u", backend, id, vif);
+	const char *private = NODE("/xapi/%s/private/vif/%u", uuid, vif);
 
 	mem_put(&m, NODE("/local/domain/%u/device/vif/%u/backend", id, vif), back);
 	mem_put(&m, NODE("/xenops/domain/%u/device/vif/%u/backend", id, vif), back);
-	mem_put(&m, NODE("%s/mac", back), "00:16:3e:00:00:01");
-	mem_put(&m, NODE("/xapi/%s/private/vif/%u/backend-kind", uuid, vif), "vif");
+	mem_put(&m, NODE("%s/frontend-id", back), NODE("%u", id));
+	mem_put(&m, NODE("%s/online", back), "1");
+	mem_put(&m, NODE("%s/state", back), "1");
+	mem_put(&m, NODE("%s/script", back), "/usr/libexec/xenopsd/vif");
+	mem_put(&m, NODE("%s/mac", back), NODE(MAC, id, vif));
+	mem_put(&m, NODE("%s/handle", back), NODE("%u", vif));
+	mem_put(&m, NODE("%s/backend-kind", private), "vif");
+	mem_put(&m, NODE("%s/bridge", private), "xenbr0");
+	mem_put(&m, NODE("%s/bridge-MAC", private), "fe:ff:ff:ff:ff:ff");
 	lock(uuid, vif, mode, v4, v6);
 	/* The guest's own again. */
 	mem_put(&m,
@@ -221,6 +232,67 @@ static void test_hot_plug(void)
 	CHECK(mem_get(&m, "/xapi/" UUID_B "/private/vif/1/ipv4-allowed"));
 	expect("1/xway/peer/2", UUID_B " 10.0.0.2");
 	expect("1/xway/link/2", OFFER_2);
+}
+
+#define PAIR(own, peer) "0 00:16:3e:00:" own ":00 0 00:16:3e:00:" peer ":00"
+
+/* Which bridge an interface is on is in a private node alone. */
+static void test_net(void)
+{
+	start("group shop services=net " UUID_A " " UUID_B "\n");
+	boot(1, UUID_A, "a", "10.0.0.1");
+	boot(2, UUID_B, "b", "10.0.0.2");
+	mem_run(&m, &x, 300);
+	/* The switch must see what a locked one sends. */
+	expect("1/xway/net/2", "");
+	lock_anew(UUID_A, 0, "unlocked", "", "");
+	lock_anew(UUID_B, 0, "unlocked", "", "");
+	mem_run(&m, &x, 300);
+	expect("1/xway/net/2", PAIR("01", "02"));
+	expect("2/xway/net/1", PAIR("02", "01"));
+	lock_anew(UUID_B, 0, "disabled", "", "");
+	mem_run(&m, &x, 300);
+	expect("1/xway/net/2", "");
+	lock_anew(UUID_B, 0, "unlocked", "", "");
+	mem_run(&m, &x, 300);
+	expect("1/xway/net/2", PAIR("01", "02"));
+	mem_put(&m, "/local/domain/0/backend/vif/2/0/rate", "1000,50000");
+	mem_run(&m, &x, 300);
+	expect("1/xway/net/2", "");
+}
+
+static void test_net_move(void)
+{
+	test_net();
+	mem_rm(&m, "/local/domain/0/backend/vif/2/0/rate");
+	mem_put(&m, "/xapi/" UUID_B "/private/vif/0/bridge", "xapi7");
+	mem_run(&m, &x, 300);
+	expect("1/xway/net/2", "");
+	mem_put(&m, "/xapi/" UUID_A "/private/vif/0/bridge", "xapi7");
+	mem_run(&m, &x, 300);
+	expect("1/xway/net/2", PAIR("01", "02"));
+	/* A move leaves what is in the back end's directory as it was. */
+	mem_put(&m, "/local/domain/0/backend/vif/1/0/bridge", "xenbr0");
+	mem_put(&m, "/local/domain/0/backend/vif/2/0/bridge", "xapi7");
+	mem_run(&m, &x, 300);
+	expect("1/xway/net/2", PAIR("01", "02"));
+	mem_put(&m, "/xapi/" UUID_A "/private/vif/0/bridge", "xenbr0");
+	mem_put(&m, "/local/domain/0/backend/vif/1/0/bridge", "xapi7");
+	mem_run(&m, &x, 300);
+	expect("1/xway/net/2", "");
+}
+
+/* The private nodes of such an interface are its back end's domain's. */
+static void test_net_backend_elsewhere(void)
+{
+	start("group shop services=net " UUID_A " " UUID_B "\n");
+	boot(1, UUID_A, "a", "10.0.0.1");
+	lock(UUID_A, 0, "unlocked", "", "");
+	create(2, UUID_B, "b", NULL);
+	plug(2, UUID_B, 0, 5, "unlocked", "", "");
+	mem_introduce(&m);
+	mem_run(&m, &x, 300);
+	expect("1/xway/net/2", "");
 }
 
 static void test_other_devices(void)
@@ -455,7 +527,7 @@ static void test_forced_off(void)
 
 static const struct scenario tests[] = {
 	/* clang-format off */
-	TEST(start), TEST(only_locked), TEST(lock_anew), TEST(hot_plug), TEST(other_devices),
+	TEST(start), TEST(only_locked), TEST(lock_anew), TEST(hot_plug), TEST(net), TEST(net_move), TEST(net_backend_elsewhere), TEST(other_devices),
 	TEST(backend_elsewhere), TEST(move_out), TEST(move_out_quickly), TEST(move_in),
 	TEST(renamed_meanwhile), TEST(strange_note), TEST(move_here), TEST(move_here_restart),
 	TEST(move_here_fails), TEST(reboot), TEST(crash), TEST(forced_off),

@@ -46,10 +46,30 @@ static bool is_bridged(const char *script)
 			!strcmp(name, "vif"));
 }
 
-/* The bridge and the VLAN on it, to be freed; NULL: none. */
-static char *network(struct xwayd *x, const char *dir)
+/* xapi keeps there what the guest need not know of an interface. */
+static void private_dir(const struct domain *d, const char *name, char dir[STORE_PATH])
 {
-	char *bridge = read_node(x, dir, "bridge"), *vlan = read_node(x, dir, "vlan"), *name = NULL;
+	snprintf(dir, STORE_PATH, "/xapi/%s/private/vif/%.8s", d->handle, name);
+}
+
+/*
+ * libxl names the bridge in the back end's directory, xapi in its private one. xapi
+ * changes nothing but the latter when it moves an interface, so that one counts.
+ */
+static char *bridge_of(struct xwayd *x, const struct domain *d, const char *name, const char *dir)
+{
+	char private[STORE_PATH], *bridge;
+
+	private_dir(d, name, private);
+	bridge = read_node(x, private, "bridge");
+	return bridge ? bridge : read_node(x, dir, "bridge");
+}
+
+/* The bridge and the VLAN on it, to be freed; NULL: none. */
+static char *network(struct xwayd *x, const struct domain *d, const char *number, const char *dir)
+{
+	char *bridge = bridge_of(x, d, number, dir), *vlan = read_node(x, dir, "vlan");
+	char *name = NULL;
 
 	if (bridge && *bridge && asprintf(&name, "%s %s", bridge, vlan ? vlan : "") < 0)
 		abort();
@@ -72,7 +92,7 @@ static bool is_locked(struct xwayd *x, const struct domain *d, const char *name)
 	char dir[STORE_PATH], *mode;
 	bool locked;
 
-	snprintf(dir, sizeof(dir), "/xapi/%s/private/vif/%.8s", d->handle, name);
+	private_dir(d, name, dir);
 	mode = read_node(x, dir, "locking-mode");
 	locked = mode && strcmp(mode, "unlocked");
 	free(mode);
@@ -95,7 +115,7 @@ void vif_read(struct xwayd *x, struct domain *d, const char *name)
 	/* What has a rate is slowed down by netback. */
 	if (parse_mac(mac, vif->mac) && is_bridged(script) && !is_locked(x, d, name) &&
 	    !has_node(x, dir, "rate")) {
-		vif->bridge = network(x, dir);
+		vif->bridge = network(x, d, name, dir);
 		d->n_vifs += !!vif->bridge;
 	}
 	free(mac);
