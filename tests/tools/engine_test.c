@@ -673,6 +673,35 @@ static void test_conflict(void)
 	expect("2/xway/peer/4", NULL);
 }
 
+/* The device model of an HVM guest has its interfaces, and is nobody's peer. */
+static void test_stubdomain(void)
+{
+	start("allow all services=sockets,net\n");
+	mem_create(&m, 1, UUID_A, "app1", "10.0.0.1");
+	mem_create(&m, 2, UUID_B, "db1", "10.0.0.2");
+	/* libxl introduces it, tells whom it is for, and gives it devices. */
+	mem_create(&m, 3, UUID_C, "app1-dm", NULL);
+	mem_run(&m, &x, 300);
+	mem_put(&m, "/local/domain/3/target", "1");
+	vif(3, 0, MAC_1, "br0");
+	vif(1, 0, MAC_1, "br0");
+	mem_put(&m, "/local/domain/0/backend/vif/3/0/ip", "10.0.0.1");
+	mem_run(&m, &x, 300);
+	expect("2/xway/peer/1", UUID_A " 10.0.0.1");
+	expect("2/xway/peer/3", NULL);
+	expect("3/xway/peer/2", NULL);
+	expect("3/xway/net/2", NULL);
+	/* Not even if the configuration names it. */
+	restart("allow all\naddress app1-dm 10.0.0.3\ngroup both app1 app1-dm\n");
+	expect("2/xway/peer/3", NULL);
+	expect("1/xway/peer/3", NULL);
+	expect("2/xway/peer/1", UUID_A " 10.0.0.1");
+	/* What a guest writes of its own means nothing. */
+	mem_guest(&m, 2, "target", "1");
+	mem_run(&m, &x, 300);
+	expect("1/xway/peer/2", UUID_B " 10.0.0.2");
+}
+
 static void test_moving_within_host(void)
 {
 	two();
@@ -767,7 +796,7 @@ static void test_many(void)
 	mem_run(&m, &x, 61000);
 	CHECK(m.writes == writes);
 	CHECK(!mem_count(&m, "/local/domain/60/xway/peer"));
-	CHECK(mem_watches(&m) == watches + 4 + 3 * 2);
+	CHECK(mem_watches(&m) == watches + 4 + 4 * 2);
 }
 
 static const struct scenario tests[] = {
@@ -778,7 +807,7 @@ static const struct scenario tests[] = {
 	TEST(bad_offers), TEST(offer_needs_policy), TEST(rate), TEST(poweroff), TEST(crash),
 	TEST(suspend_saved), TEST(destroyed), TEST(zombie), TEST(coalesce),
 	TEST(released_but_runs), TEST(suspend_resumed), TEST(id_reused),
-	TEST(restart), TEST(restart_after_end), TEST(conflict), TEST(moving_within_host),
+	TEST(restart), TEST(restart_after_end), TEST(conflict), TEST(stubdomain), TEST(moving_within_host),
 	TEST(store_errors), TEST(wrong_permissions), TEST(clear),
 	TEST(many),
 };

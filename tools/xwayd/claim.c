@@ -114,6 +114,21 @@ static void read_vifs(struct xwayd *x, struct domain *d)
 	}
 }
 
+/*
+ * The device model of an HVM guest, in a domain of its own: libxl gives it copies of
+ * the guest's interfaces, with their addresses. The node is right below the domain's
+ * directory, where none but domain 0 makes any.
+ */
+static bool serves_another(struct xwayd *x, const struct domain *d)
+{
+	char dir[64], *target;
+
+	snprintf(dir, sizeof(dir), "/local/domain/%u", d->id);
+	target = read_node(x, dir, "target");
+	free(target);
+	return target;
+}
+
 void claim_read(struct xwayd *x, struct domain *d)
 {
 	char path[STORE_PATH];
@@ -128,6 +143,7 @@ void claim_read(struct xwayd *x, struct domain *d)
 			log_info("%s, %s", domain_label(d), d->uuid);
 	}
 	free(name);
+	d->serves = serves_another(x, d);
 	read_vifs(x, d);
 	d->reread = false;
 }
@@ -222,7 +238,7 @@ static void collect(struct xwayd *x, struct domain *d)
 	}
 	join_groups(x, d);
 	/* Domain 0 has no vif of its own, and is nobody's peer by accident. */
-	d->party = (!named_only(d) || in_a_group(x, d)) && !is_second(x, d);
+	d->party = (!named_only(d) || in_a_group(x, d)) && !is_second(x, d) && !d->serves;
 }
 
 struct held {

@@ -73,6 +73,7 @@ static const struct {
 	const char *token;
 } watches[] = {
 	{ "/local/domain/%u/name", "name/%u" },
+	{ "/local/domain/%u/target", "target/%u" },
 	{ "/libxl/%u/device/vif", "vif/%u" },
 	{ "/local/domain/%u/data/xway", "offer/%u" },
 };

@@ -151,7 +151,7 @@ void xwayd_event(struct xwayd *x, const char *path, const char *token)
 		snprintf(dir, sizeof(dir), "/libxl/%u/device/vif", n);
 		if (!take_prefix(&path, dir) || matters(path))
 			reread(x, d);
-	} else if (take_prefix(&token, "name/")) {
+	} else if (take_prefix(&token, "name/") || take_prefix(&token, "target/")) {
 		reread(x, d);
 	}
 }

@@ -70,6 +70,7 @@ struct domain {
 	bool reread;		/* name and vif addresses may have changed */
 	bool made;		/* its xway node is there */
 	bool loaded;		/* its peers are what XenStore has */
+	bool serves;		/* it is the device model of another domain */
 	bool party;		/* may have peers at all */
 	bool misses;		/* it was said that it has no address */
 
