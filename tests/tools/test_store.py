@@ -13,7 +13,10 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
+import struct
 import subprocess
+import threading
 import time
 
 import pytest
@@ -316,6 +319,51 @@ def test_daemon_goes(two):
     done = two.run(stderr=subprocess.PIPE, text=True)
     assert "XenStore does not answer: Connection refused" in done.communicate(timeout=10)[1]
     assert done.returncode == 1
+
+
+def lying_store(listener, lie):
+    """Be a XenStore without a node, that answers with what nobody asked once it is to lie."""
+    conn = listener.accept()[0]
+    stream = conn.makefile("rb")
+    while len(head := stream.read(16)) == 16:
+        type_, id_, transaction, length = struct.unpack("<4I", head)
+        path = stream.read(length).split(b"\0")[0]
+        answer = {1: b"0\0", 6: b"5\0"}.get(type_, b"OK\0")
+        if type_ in (1, 2, 3) and path != b"/local/domain":
+            type_, answer = 16, b"ENOENT\0"
+        if lie.is_set():
+            id_ += 1
+        conn.sendall(struct.pack("<4I", type_, id_, transaction, len(answer)) + answer)
+        if not lie.is_set() and type_ == 4:
+            # It has xwayd look at its domains.
+            event = b"@introduceDomain\0introduce\0"
+            conn.sendall(struct.pack("<4I", 15, 0, 0, len(event)) + event)
+
+
+def test_broken_store(tools, programs, tmp_path):
+    """What no answer can be believed from any more is as good as gone: systemd is to start xwayd again."""
+    (tmp_path / "domains").write_text("0 0 0\n")
+    lie = threading.Event()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+        listener.listen()
+        threading.Thread(target=lying_store, args=(listener, lie), daemon=True).start()
+        xwayd = subprocess.Popen(
+            [programs / "on_xen", tools / "xwayd", "-c", tmp_path / "none", "--lock", tmp_path / "lock"],
+            env={**os.environ, "FAKE_XEN": str(tmp_path), "XENSTORED_PATH": str(tmp_path / "socket")},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            while "ready" not in (line := xwayd.stderr.readline()):
+                assert line
+            lie.set()
+            xwayd.send_signal(signal.SIGHUP)
+            error = xwayd.communicate(timeout=5)[1]
+        finally:
+            xwayd.kill()
+            xwayd.wait()
+    assert xwayd.returncode == 1 and "XenStore answers no more: Protocol error" in error, error
 
 
 def test_many_domains(two):

@@ -271,6 +271,22 @@ static void gone_daemon(void)
 {
 }
 
+static void silent_daemon(void)
+{
+	take();
+	pause();
+}
+
+/* Is never silent, and never answers. */
+static void drip_daemon(void)
+{
+	take();
+	for (;;) {
+		SAY_EVENT("/one", "t1");
+		usleep(10000);
+	}
+}
+
 /* After nonsense nothing can be believed any more: every call is an error. @err 0: any. */
 static void breaks(void (*daemon_main)(void), int err, unsigned int good)
 {
@@ -284,9 +300,12 @@ static void breaks(void (*daemon_main)(void), int err, unsigned int good)
 		CHECK(value);
 		free(value);
 	}
+	CHECK(!xs_broken(xs));
 	CHECK(!read_node("/a", &len) && (errno == err || (!err && errno)));
+	CHECK(xs_broken(xs) && (!err || xs_broken(xs) == err));
 	CHECK(!read_node("/a", &len) && errno == EPIPE);
-	CHECK(!xs_event(xs, &p, &t, &block));
+	while (xs_event(xs, &p, &t, &block))
+		free(block);
 	kill(daemon_pid, SIGKILL);
 	xs_close(xs);
 }
@@ -298,6 +317,14 @@ static void test_breaks(void)
 	breaks(strange_type_daemon, EPROTO, 0);
 	breaks(short_daemon, 0, 0);
 	breaks(gone_daemon, 0, 0);
+}
+
+/* A daemon that stands still must not have us stand still. The limit is short here. */
+static void test_slow(void)
+{
+	alarm(30);
+	breaks(silent_daemon, ETIMEDOUT, 0);
+	breaks(drip_daemon, ETIMEDOUT, 0);
 }
 
 static void test_too_long(void)
@@ -367,7 +394,8 @@ static const struct {
 	{                          \
 #name, test_##name \
 	}
-	TEST(plain), TEST(events), TEST(parts), TEST(breaks), TEST(too_long), TEST(random),
+	TEST(plain), TEST(events),   TEST(parts),  TEST(breaks),
+	TEST(slow),  TEST(too_long), TEST(random),
 };
 
 int main(int argc, char **argv)

@@ -196,15 +196,19 @@ static bool take_events(struct xwayd *x, struct store *store)
 	return i;
 }
 
-static bool store_alive(struct store *store)
+/* Whether it still can answer, after @asking it something or not. */
+static bool store_alive(struct store *store, bool asking)
 {
 	unsigned int n;
-	char **names = store->ops->list(store->ctx, "/local/domain", &n);
+	int err;
 
-	free(names);
-	if (!names)
-		log_err("XenStore answers no more: %s", strerror(errno));
-	return names != NULL;
+	/* An error that is an answer shows that it is there. */
+	if (asking)
+		free(store->ops->list(store->ctx, "/local/domain", &n));
+	err = store_broken(store);
+	if (err)
+		log_err("XenStore answers no more: %s", strerror(err));
+	return !err;
 }
 
 static int loop(struct xwayd *x, struct store *store, int signals, const char *config)
@@ -219,6 +223,8 @@ static int loop(struct xwayd *x, struct store *store, int signals, const char *c
 		int ret;
 
 		xwayd_run(x, now);
+		if (!store_alive(store, false))
+			return EXIT_FAILURE;
 		/* One that came while we asked for something is taken at once. */
 		next = store_has_event(store) ? now : xwayd_next(x);
 		next = next > now + ALIVE_MS ? ALIVE_MS : next > now ? next - now : 0;
@@ -230,7 +236,7 @@ static int loop(struct xwayd *x, struct store *store, int signals, const char *c
 		if (take_signals(x, signals, config))
 			return EXIT_SUCCESS;
 		if (!take_events(x, store) && (fds[0].revents || (!ret && next == ALIVE_MS))) {
-			if (!store_alive(store))
+			if (!store_alive(store, true))
 				return EXIT_FAILURE;
 		}
 	}
@@ -260,6 +266,9 @@ static int serve(const char *config)
 	if (!ret) {
 		/* What there is is written before anybody hears "ready". */
 		xwayd_run(&x, now_ms());
+		ret = store_alive(store, false) ? EXIT_SUCCESS : EXIT_FAILURE;
+	}
+	if (!ret) {
 		notify("READY=1");
 		log_info("ready");
 		ret = loop(&x, store, signals, config);

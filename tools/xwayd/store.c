@@ -202,6 +202,13 @@ int store_fd(struct store *store)
 	return xs_fd(r->xs);
 }
 
+int store_broken(struct store *store)
+{
+	struct real *r = store->ctx;
+
+	return xs_broken(r->xs);
+}
+
 bool store_has_event(struct store *store)
 {
 	struct real *r = store->ctx;

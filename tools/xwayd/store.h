@@ -51,6 +51,8 @@ struct store {
 struct store *store_open(void);
 void store_close(struct store *store);
 int store_fd(struct store *store);
+/* The errno of why the store will answer nothing any more, or 0. */
+int store_broken(struct store *store);
 /* Is an event here already? It does not make store_fd() readable. */
 bool store_has_event(struct store *store);
 /* The next event: 1, or 0 when there is none now. To be freed: *block. */

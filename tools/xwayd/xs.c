@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #define DAEMON "/var/run/xenstored/socket"
@@ -23,6 +24,11 @@
 #define REQUEST_MAX 4096
 /* Over its socket oxenstored answers with lists of any length. */
 #define ANSWER_MAX (1 << 20)
+
+/* A daemon that takes longer for one request is as good as gone. */
+#ifndef LIMIT_MS
+#define LIMIT_MS 60000
+#endif
 
 /* Answers that are no answer to a request, or a bad one. */
 #define XS_WATCH_EVENT 15
@@ -43,7 +49,8 @@ struct event {
 
 struct xs {
 	int fd;
-	bool broken; /* what comes next is not known to be a header */
+	int broken;    /* errno: what comes next is not known to be a header */
+	int64_t until; /* when the request that is under way must be done */
 	uint32_t id;
 	struct event *events, **last_event;
 };
@@ -58,7 +65,7 @@ static int open_daemon(const char *path)
 		return -1;
 	}
 	strcpy(addr.sun_path, path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || !connect(fd, (struct sockaddr *)&addr, sizeof(addr)))
 		return fd;
 	err = errno;
@@ -76,7 +83,7 @@ struct xs *xs_open(void)
 	fd = open_daemon(path ? path : DAEMON);
 	/* The daemon may run in a domain of its own. */
 	if (fd < 0 && !path)
-		fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+		fd = open(DEVICE, O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return NULL;
 	/* A daemon that is gone is an error of the call. */
@@ -120,11 +127,41 @@ int xs_fd(const struct xs *xs)
 	return xs->fd;
 }
 
+int xs_broken(const struct xs *xs)
+{
+	return xs->broken;
+}
+
 static bool broken(struct xs *xs, int err)
 {
-	xs->broken = true;
+	xs->broken = err;
 	errno = err;
 	return false;
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* Goes on after a read or a write that failed: when it can be done, if it ever can. */
+static bool wait_for(struct xs *xs, short events)
+{
+	struct pollfd pollfd = { .fd = xs->fd, .events = events };
+	int64_t left = xs->until - now_ms();
+	int ret;
+
+	if (errno == EINTR)
+		return true;
+	if (errno != EAGAIN)
+		return broken(xs, errno);
+	ret = poll(&pollfd, 1, left > 0 ? left : 0);
+	if (ret < 0 && errno != EINTR)
+		return broken(xs, errno);
+	return ret || broken(xs, ETIMEDOUT);
 }
 
 static bool send_all(struct xs *xs, const char *bytes, size_t len)
@@ -132,10 +169,11 @@ static bool send_all(struct xs *xs, const char *bytes, size_t len)
 	while (len) {
 		ssize_t n = write(xs->fd, bytes, len);
 
-		if (n < 0 && errno == EINTR)
+		if (n < 0) {
+			if (!wait_for(xs, POLLOUT))
+				return false;
 			continue;
-		if (n < 0)
-			return broken(xs, errno);
+		}
 		bytes += n;
 		len -= n;
 	}
@@ -147,10 +185,13 @@ static bool receive_all(struct xs *xs, char *bytes, size_t len)
 	while (len) {
 		ssize_t n = read(xs->fd, bytes, len);
 
-		if (n < 0 && errno == EINTR)
+		if (!n)
+			return broken(xs, EPIPE);
+		if (n < 0) {
+			if (!wait_for(xs, POLLIN))
+				return false;
 			continue;
-		if (n <= 0)
-			return broken(xs, n ? errno : EPIPE);
+		}
 		bytes += n;
 		len -= n;
 	}
@@ -246,6 +287,7 @@ char *xs_ask(struct xs *xs, enum xs_request what, uint32_t transaction, const ch
 	memcpy(message + sizeof(header), path, path_len);
 	if (len)
 		memcpy(message + sizeof(header) + path_len, rest, len);
+	xs->until = now_ms() + LIMIT_MS;
 	if (!send_all(xs, message, sizeof(header) + path_len + len))
 		return NULL;
 	answer = receive_answer(xs, &header);
@@ -370,8 +412,10 @@ int xs_event(struct xs *xs, char **path, char **token, void **block)
 	struct event *e;
 
 	if (!xs->events && !xs->broken && readable(xs)) {
-		char *message = receive(xs, &header);
+		char *message;
 
+		xs->until = now_ms() + LIMIT_MS;
+		message = receive(xs, &header);
 		if (message && header.type == XS_WATCH_EVENT)
 			keep_event(xs, message, header.len);
 		else

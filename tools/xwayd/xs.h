@@ -31,6 +31,12 @@ void xs_close(struct xs *xs);
 int xs_fd(const struct xs *xs);
 
 /*
+ * The errno of why the connection is of no use any more, or 0. A daemon that
+ * says what makes no sense, or takes a minute for one answer, breaks it.
+ */
+int xs_broken(const struct xs *xs);
+
+/*
  * Asks with @path, its NUL and @len bytes of @rest. Returns the answer's *@got
  * bytes with a NUL behind them, to be freed; NULL sets errno. Events that come
  * meanwhile are kept.
