@@ -449,6 +449,103 @@ static void test_rate(void)
 	expect("2/xway/link/1", OFFER_1);
 }
 
+#define MANY 20
+
+/* Domain 1, and so many others that it may talk to. */
+static void with_many(void)
+{
+	char uuid[UUID_TEXT], name[16], ip[32];
+
+	mem_create(&m, 1, UUID_A, "a", "10.0.0.1");
+	for (unsigned int i = 2; i < 2 + MANY; i++) {
+		snprintf(uuid, sizeof(uuid), "%08x-0000-4000-8000-000000000000", i);
+		snprintf(name, sizeof(name), "guest%u", i);
+		snprintf(ip, sizeof(ip), "10.0.0.%u", i);
+		mem_create(&m, i, uuid, name, ip);
+	}
+	start("allow all\n");
+	mem_run(&m, &x, 60000);
+	m.reads = 0;
+}
+
+static void offer_to_all(unsigned int number)
+{
+	char path[32], offer[64];
+
+	for (unsigned int i = 2; i < 2 + MANY; i++) {
+		snprintf(path, sizeof(path), "xway/%u", i);
+		snprintf(offer, sizeof(offer), "1 %016x 17 9", number);
+		mem_guest(&m, 1, path, offer);
+	}
+}
+
+static unsigned int have_offer(unsigned int number)
+{
+	char path[STORE_PATH], offer[64];
+	unsigned int n = 0;
+
+	snprintf(offer, sizeof(offer), "1 %016x 17 9", number);
+	for (unsigned int i = 2; i < 2 + MANY; i++) {
+		snprintf(path, sizeof(path), "/local/domain/%u/xway/link/1", i);
+		n += same_string(mem_get(&m, path), offer);
+	}
+	return n;
+}
+
+/* What a domain can have done for it does not grow by its peers, which share it. */
+static void test_rate_of_all(void)
+{
+	unsigned int writes;
+
+	with_many();
+	writes = m.writes;
+	/* All at once, as when its module is loaded: nobody waits. */
+	offer_to_all(1);
+	mem_run(&m, &x, 0);
+	CHECK(m.reads == MANY && have_offer(1) == MANY);
+	/* Then it writes without an end. */
+	for (unsigned int i = 2; i < 5002; i++) {
+		offer_to_all(i);
+		mem_run(&m, &x, 1);
+	}
+	CHECK(m.reads <= MANY + 10 + 50 + 1);
+	CHECK(m.writes - writes <= MANY + 10 + 50 + 1);
+	/* Each of them had its turn, and has the last offer at last. */
+	mem_run(&m, &x, 100 * (MANY + 1));
+	CHECK(have_offer(5001) == MANY);
+	CHECK(m.reads <= 2 * MANY + 10 + 50 + 2);
+	/* Others are not held up by it. */
+	offer_to_all(6000);
+	mem_guest(&m, 2, "xway/3", "1 0123456789abcdef 17 9");
+	mem_run(&m, &x, 0);
+	expect("3/xway/link/2", "1 0123456789abcdef 17 9");
+	/* After a rest all is as at first. */
+	mem_run(&m, &x, 60000);
+	offer_to_all(7000);
+	mem_run(&m, &x, 0);
+	CHECK(have_offer(7000) == MANY);
+}
+
+/* So does what it does to the directory with all its offers. */
+static void test_rate_of_directory(void)
+{
+	with_many();
+	offer_to_all(1);
+	mem_run(&m, &x, 60000);
+	m.reads = 0;
+	for (unsigned int i = 0; i < 5000; i++) {
+		mem_put(&m, "/local/domain/1/data/xway", "");
+		mem_run(&m, &x, 1);
+	}
+	CHECK(m.reads <= MANY + 10 + 50 + 1);
+	mem_run(&m, &x, 60000);
+	CHECK(have_offer(1) == MANY);
+	mem_guest(&m, 1, "xway", NULL);
+	mem_run(&m, &x, 100);
+	CHECK(!have_offer(1));
+	expect("2/xway/link/1", NULL);
+}
+
 static void test_coalesce(void)
 {
 	char ip[32];
@@ -804,7 +901,7 @@ static const struct scenario tests[] = {
 	TEST(two), TEST(default_none), TEST(allow_all_late), TEST(groups), TEST(names_that_lie), TEST(net), TEST(net_host),
 	TEST(net_not), TEST(driver_domain),
 	TEST(odd_addresses), TEST(many_addresses), TEST(domain_0), TEST(offer_follows),
-	TEST(bad_offers), TEST(offer_needs_policy), TEST(rate), TEST(poweroff), TEST(crash),
+	TEST(bad_offers), TEST(offer_needs_policy), TEST(rate), TEST(rate_of_all), TEST(rate_of_directory), TEST(poweroff), TEST(crash),
 	TEST(suspend_saved), TEST(destroyed), TEST(zombie), TEST(coalesce),
 	TEST(released_but_runs), TEST(suspend_resumed), TEST(id_reused),
 	TEST(restart), TEST(restart_after_end), TEST(conflict), TEST(stubdomain), TEST(moving_within_host),

@@ -311,6 +311,27 @@ def test_flood(two):
     assert 1 <= int(two.client.stdout.readline()) <= 10 * took + 2
 
 
+def test_flood_of_all(two):
+    """It gets no more by writing to several peers, which all have the last of it in the end."""
+    peers = range(2, 7)
+    for id_ in peers[1:]:
+        two.create(id_, f"10.0.0.{id_}")
+        two.wait(lambda id_=id_: "/peer/1" in two.values(id_), "introduction")
+    time.sleep(2)
+    two("watch /local/domain")
+    two("changed")
+    two.client.stdout.readline()
+    begin = time.monotonic()
+    for i in range(1000):
+        for id_ in peers:
+            two(f"put /local/domain/1/data/xway/{id_} 1 {i:016x} 17 9")
+    for id_ in peers:
+        two.wait(lambda id_=id_: two.values(id_).get("/link/1") == f"1 {999:016x} 17 9", f"offer to {id_}")
+    took = time.monotonic() - begin
+    two("changed")
+    assert 1 <= int(two.client.stdout.readline()) <= 10 * took + len(peers) + 10 + 2
+
+
 def test_daemon_goes(two):
     """systemd starts it again, until there is a XenStore."""
     two.store.kill()

@@ -167,6 +167,7 @@ static struct domain *add(struct xwayd *x, unsigned int id, const struct domain_
 	d->ended = info->ended;
 	d->born = x->births++;
 	d->reread = true;
+	d->relay_at = NEVER;
 	/* In the order of their ids, so that all runs give the same result. */
 	while (*at && (*at)->id < id)
 		at = &(*at)->next;
@@ -184,6 +185,7 @@ static void forget(struct xwayd *x, struct domain **at)
 	*at = d->next;
 	watch_all(x, d, false);
 	peer_forgotten(x, d);
+	relay_forget(d);
 	peer_free_all(d);
 	free(d->name);
 	free(d->groups);

@@ -31,13 +31,14 @@ static struct peer **seek(struct peer **at, unsigned int id)
 	return at;
 }
 
-static struct peer *find_or_add(struct peer **at, unsigned int id)
+static struct peer *find_or_add(struct domain *d, struct peer **at, unsigned int id)
 {
 	struct peer *p = *at;
 
 	if (p && p->id == id)
 		return p;
 	p = must(calloc(1, sizeof(*p)));
+	p->owner = d;
 	p->id = id;
 	p->gone_at = NEVER;
 	p->next = *at;
@@ -50,6 +51,7 @@ static void free_one(struct peer **at)
 	struct peer *p = *at;
 
 	*at = p->next;
+	relay_drop(p);
 	free(p->said);
 	free(p->link);
 	free(p->net);
@@ -185,7 +187,7 @@ static void load_dir(struct xwayd *x, struct domain *d, const char *dir, int64_t
 		value = x->store->ops->read(x->store->ctx, path, &len);
 		if (!value)
 			continue;
-		p = find_or_add(seek(&d->peers, id), id);
+		p = find_or_add(d, seek(&d->peers, id), id);
 		if (!strcmp(dir, "peer")) {
 			p->said = value;
 			if (is_gone(value))
@@ -234,7 +236,7 @@ static void load(struct xwayd *x, struct domain *d, int64_t now)
  */
 static void age_offer(struct xwayd *x, struct domain *d, struct domain *q)
 {
-	struct peer *r = find_or_add(seek(&q->peers, d->id), d->id);
+	struct peer *r = find_or_add(q, seek(&q->peers, d->id), d->id);
 	size_t len;
 	char *offer = offer_read(x, d->id, q->id, &len);
 
@@ -282,8 +284,7 @@ static void introduce(struct xwayd *x, struct domain *d, struct peer *p, struct 
 	p->gone_at = NEVER;
 	if (!p->live) {
 		p->live = true;
-		p->dirty = true;
-		sooner(&x->relay_at, p->relay_at);
+		relay_introduced(x, q, p);
 	}
 }
 
@@ -336,7 +337,7 @@ static void apply_one(struct xwayd *x, struct domain *d, int64_t now)
 		if (!common(x, d, q))
 			continue;
 		at = seek(at, q->id);
-		find_or_add(at, q->id)->wanted = true;
+		find_or_add(d, at, q->id)->wanted = true;
 		introduce(x, d, *at, q, now);
 	}
 	at = &d->peers;

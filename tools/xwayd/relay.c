@@ -71,15 +71,57 @@ bool offer_ok(const char *value, size_t len, unsigned int from, unsigned int to)
 	return *at == '\0' && (from < to) == (port != 0);
 }
 
+/* What changes at most this often for each domain, and a few more at once. */
+#define BURST 10
+
+/* To be looked at when it is its turn, and no sooner than at @at. */
+static void queue(struct xwayd *x, struct domain *from, struct peer *p, int64_t at)
+{
+	struct peer **end = &from->changed;
+
+	if (!p->from) {
+		while (*end)
+			end = &(*end)->next_changed;
+		*end = p;
+		p->next_changed = NULL;
+		p->from = from;
+	}
+	sooner(&from->relay_at, at);
+	sooner(&x->relay_at, at);
+}
+
+void relay_drop(struct peer *p)
+{
+	struct peer **at;
+
+	if (!p->from)
+		return;
+	at = &p->from->changed;
+	while (*at != p)
+		at = &(*at)->next_changed;
+	*at = p->next_changed;
+	p->from = NULL;
+}
+
+void relay_forget(struct domain *from)
+{
+	while (from->changed)
+		relay_drop(from->changed);
+}
+
 static void mark(struct xwayd *x, struct domain *from, struct domain *to)
 {
 	struct peer *p = from == to ? NULL : peer_find(to, from->id);
 
 	/* Offers to anybody else are not looked at until they may talk. */
-	if (!p || !p->live)
-		return;
-	p->dirty = true;
-	sooner(&x->relay_at, p->relay_at);
+	if (p && p->live)
+		queue(x, from, p, p->relay_at);
+}
+
+void relay_introduced(struct xwayd *x, struct domain *from, struct peer *p)
+{
+	p->introduced = true;
+	queue(x, from, p, p->relay_at);
 }
 
 void relay_changed(struct xwayd *x, struct domain *from, const char *path)
@@ -97,9 +139,12 @@ void relay_changed(struct xwayd *x, struct domain *from, const char *path)
 			mark(x, from, to);
 		return;
 	}
-	/* The whole directory came or went. */
-	for (to = x->domains; to; to = to->next)
-		mark(x, from, to);
+	/* The whole directory came or went. It may do so as often as the guest likes. */
+	if (from->all_changed)
+		return;
+	from->all_changed = true;
+	sooner(&from->relay_at, from->all_at);
+	sooner(&x->relay_at, from->all_at);
 }
 
 static void complain(struct domain *from, struct domain *to, struct peer *p, const char *value,
@@ -116,22 +161,20 @@ static void complain(struct domain *from, struct domain *to, struct peer *p, con
 			 to->id, text);
 }
 
-static void relay_one(struct xwayd *x, struct domain *to, struct peer *p, int64_t now)
+static void relay_one(struct xwayd *x, struct domain *from, struct peer *p, int64_t now)
 {
-	struct domain *from = domain_find(x, p->id);
+	struct domain *to = p->owner;
 	size_t len = 0;
 	char *value;
 
-	p->dirty = false;
+	p->introduced = false;
 	p->relay_at = now + CHANGE_MS;
-	if (!from)
-		return;
 	value = offer_read(x, from->id, to->id, &len);
 	if (!value && errno != ENOENT) {
 		log_err("cannot read the offer of domain %u to domain %u: %s", from->id, to->id,
 			strerror(errno));
-		p->dirty = true;
 		p->relay_at = now + RETRY_MS;
+		queue(x, from, p, p->relay_at);
 		return;
 	}
 	if (value && !offer_ok(value, len, from->id, to->id)) {
@@ -152,17 +195,78 @@ static void relay_one(struct xwayd *x, struct domain *to, struct peer *p, int64_
 	free(value);
 }
 
+/* One look for each of its peers at once, and a few more: then it has to wait. */
+static unsigned int most_at_once(const struct domain *from)
+{
+	unsigned int n = BURST;
+
+	for (const struct peer *p = from->peers; p; p = p->next)
+		n++;
+	return n;
+}
+
+static void earn(struct domain *from, int64_t now)
+{
+	int64_t earned = (now - from->spent_at) / CHANGE_MS;
+
+	if (earned >= from->spent) {
+		from->spent = 0;
+		from->spent_at = now;
+	} else {
+		from->spent -= earned;
+		from->spent_at += earned * CHANGE_MS;
+	}
+}
+
+/*
+ * What a domain changes costs xwayd reads, and writes to others. So each domain may
+ * have so much of it, which its peers share: whoever was looked at goes to the end
+ * of the queue.
+ */
+static void relay_from(struct xwayd *x, struct domain *from, int64_t now)
+{
+	unsigned int most = most_at_once(from);
+	struct peer *p, *next;
+
+	earn(from, now);
+	from->relay_at = NEVER;
+	for (p = from->changed; p; p = next) {
+		int64_t at = p->relay_at;
+
+		next = p->next_changed;
+		if (!p->introduced && from->spent >= most && at < from->spent_at + CHANGE_MS)
+			at = from->spent_at + CHANGE_MS;
+		if (now < at) {
+			sooner(&from->relay_at, at);
+			continue;
+		}
+		from->spent += !p->introduced;
+		relay_drop(p);
+		if (p->live)
+			relay_one(x, from, p, now);
+	}
+}
+
+static void mark_all(struct xwayd *x, struct domain *from, int64_t now)
+{
+	from->all_changed = false;
+	from->all_at = now + CHANGE_MS;
+	for (struct domain *to = x->domains; to; to = to->next)
+		mark(x, from, to);
+}
+
 void relay_run(struct xwayd *x, int64_t now)
 {
+	for (struct domain *d = x->domains; d; d = d->next) {
+		if (d->all_changed && now >= d->all_at)
+			mark_all(x, d, now);
+		if (now >= d->relay_at)
+			relay_from(x, d, now);
+	}
 	x->relay_at = NEVER;
 	for (struct domain *d = x->domains; d; d = d->next) {
-		for (struct peer *p = d->peers; p; p = p->next) {
-			if (!p->dirty || !p->live)
-				continue;
-			if (now >= p->relay_at)
-				relay_one(x, d, p, now);
-			if (p->dirty)
-				sooner(&x->relay_at, p->relay_at);
-		}
+		if (d->all_changed)
+			sooner(&d->relay_at, d->all_at);
+		sooner(&x->relay_at, d->relay_at);
 	}
 }

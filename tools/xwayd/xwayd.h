@@ -34,9 +34,12 @@
 #define COMPLAINTS 10
 #define COMPLAINT_MS (6 * MS_PER_S)
 
+struct domain;
+
 /* What domain P's subtree says of domain Q. */
 struct peer {
 	struct peer *next;
+	struct domain *owner; /* P */
 	unsigned int id;      /* Q */
 	char *said;	      /* value of P's xway/peer/Q, NULL: no node */
 	char *link;	      /* value of P's xway/link/Q, NULL: no node */
@@ -44,8 +47,10 @@ struct peer {
 	bool wanted;	      /* the policy wants Q introduced */
 	bool live;	      /* @said introduces Q: its offers are relayed */
 	int64_t gone_at;      /* when a "gone" node goes, else NEVER */
-	bool dirty;	      /* Q's offer may have changed */
-	int64_t relay_at;     /* but look at it no sooner than this */
+	struct domain *from;  /* Q, if its offer may have changed: this is in its queue */
+	struct peer *next_changed;
+	bool introduced;      /* since its offer was looked at: that costs Q nothing */
+	int64_t relay_at;     /* look at the offer no sooner than this */
 	char uuid[UUID_TEXT]; /* of the Q that P was told of last, or "" */
 	char *stale;	      /* an offer of Q's that is not, or no longer, for P */
 	char *refused;	      /* Q's last bad offer, not to log it twice */
@@ -87,6 +92,12 @@ struct domain {
 	char *self;		   /* value of its xway/self, NULL: no node */
 
 	struct peer *peers;
+	struct peer *changed; /* peers to look at its offers to, first come, first served */
+	bool all_changed;     /* offers to any may have changed */
+	int64_t all_at;	      /* but take that up no sooner than this */
+	int64_t relay_at;     /* when the first of the queue is due */
+	unsigned int spent;   /* looks at its offers, less those that time has given back */
+	int64_t spent_at;
 	unsigned int complaints;
 	int64_t complained_at;
 };
@@ -148,6 +159,9 @@ void peer_set_link(struct xwayd *x, struct domain *d, struct peer *peer, const c
 char *offer_read(struct xwayd *x, unsigned int from, unsigned int to, size_t *len);
 bool offer_ok(const char *value, size_t len, unsigned int from, unsigned int to);
 void relay_changed(struct xwayd *x, struct domain *from, const char *path);
+void relay_introduced(struct xwayd *x, struct domain *from, struct peer *p);
+void relay_forget(struct domain *from);
+void relay_drop(struct peer *p);
 void relay_run(struct xwayd *x, int64_t now);
 
 /* util.c: small things of all */
