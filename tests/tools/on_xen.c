@@ -5,8 +5,9 @@
  * Runs a program, linked to whatever, as if it ran in domain 0: its system
  * calls that go to the hypervisor are answered by the file $FAKE_XEN/domains
  * (see fake_xen.c). The hypervisor speaks version $FAKE_XEN_DOMCTL alone, in
- * hex, and the kernel knows no system call that Linux 4.19 does not have. With
- * ROOT, that is all that the program can see of the file system.
+ * hex, and says nothing of domain $FAKE_XEN_DENIED. The kernel knows no system
+ * call that Linux 4.19 does not have. With ROOT, that is all that the program
+ * can see of the file system.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,7 +54,7 @@ static void copy(pid_t pid, int out, void *here, uint64_t there, size_t len)
 
 static int hypercall(pid_t pid, uint64_t at)
 {
-	const char *version = getenv("FAKE_XEN_DOMCTL");
+	const char *version = getenv("FAKE_XEN_DOMCTL"), *denied = getenv("FAKE_XEN_DENIED");
 	struct xen_domctl domctl;
 	uint64_t call[6];
 
@@ -63,6 +64,8 @@ static int hypercall(pid_t pid, uint64_t at)
 	copy(pid, 0, &domctl, call[1], sizeof(domctl));
 	if (domctl.interface_version !=
 	    (version ? strtoul(version, NULL, 16) : XEN_DOMCTL_INTERFACE_VERSION))
+		return -EACCES;
+	if (denied && domctl.domain == strtoul(denied, NULL, 10))
 		return -EACCES;
 	if (domctl.cmd != XEN_DOMCTL_getdomaininfo)
 		return -ENOSYS;

@@ -413,6 +413,17 @@ def test_releases_of_xen(host, version):
         assert "on Xen 4.11 to 4.21" in error
 
 
+def test_denied_domain(host):
+    """A domain that a security policy of Xen's hides from domain 0 is not there, and the others are."""
+    host.env["FAKE_XEN_DENIED"] = "2"
+    host.create(2, "10.0.0.2")
+    host.start()
+    host.create(1, "10.0.0.1")
+    host.create(3, "10.0.0.3")
+    host.expect(1, {"/peer/3": UUID % 3 + " 10.0.0.3"})
+    host.expect(3, {"/peer/1": UUID % 1 + " 10.0.0.1"})
+
+
 def test_xapi(host):
     """A VM moves in, is renamed, gets another address and goes, beside xapi."""
     host.conf(f"group shop {UUID % 1} {UUID % 7}")

@@ -21,7 +21,10 @@
 
 #define DOMCTL 36
 #define DOMCTL_GETDOMAININFO 5
-/* Those of XEN_RELEASES. Another version is refused, with EACCES. */
+/*
+ * Those of XEN_RELEASES. Another version is refused, with EACCES. So is a domain
+ * that a security policy of Xen's keeps to itself.
+ */
 #define FIRST_VERSION 0x10
 #define LAST_VERSION 0x17
 
@@ -69,6 +72,7 @@ _Static_assert(offsetof(struct domctl, handle) == 16 + 76, "as Xen has it");
 struct xen {
 	int fd;
 	uint32_t version;
+	bool known; /* the version is right */
 	struct domctl *buffer;
 };
 
@@ -144,10 +148,12 @@ int xen_domain(struct xen *xen, unsigned int id, struct domain_info *info)
 	const uint8_t *h = xen->buffer->handle;
 	int ret;
 
-	while ((ret = ask(xen, id)) < 0 && errno == EACCES && xen->version < LAST_VERSION)
+	while ((ret = ask(xen, id)) < 0 && errno == EACCES && !xen->known &&
+	       xen->version < LAST_VERSION)
 		xen->version++;
 	if (ret < 0)
 		return -1;
+	xen->known = true;
 	/* Older releases answer with the first domain from this id on. */
 	if (xen->buffer->domain != id) {
 		errno = ESRCH;
