@@ -115,6 +115,17 @@ def test_help(tools, run):
         assert option in done.stdout
 
 
+@pytest.mark.parametrize("before", [None, 0o644, 0o666])
+def test_lock_is_private(tools, run, tmp_path, before):
+    """Nobody else can open the lock, and keep xwayd from starting."""
+    lock = tmp_path / "lock"
+    if before:
+        lock.touch()
+        lock.chmod(before)
+    run(tools / "xwayd", "--config", tmp_path / "none", "--lock", lock, XENSTORED_PATH=tmp_path / "none")
+    assert lock.stat().st_mode & 0o777 == 0o600
+
+
 def test_second_copy(tools, run, tmp_path):
     import fcntl
 

@@ -22,6 +22,8 @@
 #define CONFIG "/etc/xway/xwayd.conf"
 #define RUN "/run/xwayd"
 #define LOCK RUN "/lock"
+/* Whoever can open it can hold the lock, and keep us from starting. */
+#define LOCK_MODE 0600
 
 enum {
 	EXIT_USAGE = 2, /* also an error in the configuration file */
@@ -117,13 +119,18 @@ static int take_lock(const char *path)
 	ssize_t n;
 	int fd;
 
-	if (!strcmp(path, LOCK) && mkdir(RUN, 0755) && errno != EEXIST) {
+	if (!strcmp(path, LOCK) && mkdir(RUN, 0700) && errno != EEXIST) {
 		log_err("cannot make %s: %s", RUN, strerror(errno));
 		return EXIT_FAILURE;
 	}
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, LOCK_MODE);
 	if (fd < 0) {
 		log_err("cannot open %s: %s", path, strerror(errno));
+		return EXIT_FAILURE;
+	}
+	/* It may be there from before, with another mode. */
+	if (fchmod(fd, LOCK_MODE)) {
+		log_err("cannot set the mode of %s: %s", path, strerror(errno));
 		return EXIT_FAILURE;
 	}
 	if (!flock(fd, LOCK_EX | LOCK_NB)) {
