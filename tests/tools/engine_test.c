@@ -113,6 +113,15 @@ static void test_names_that_lie(void)
 	expect("1/xway/peer/2", UUID_B " 10.0.0.2");
 }
 
+/* Nobody writes to the log, or to a terminal that shows it, by a name or an address. */
+static void test_names_in_log(void)
+{
+	mem_create(&m, 1, UUID_A, "a\n<0>b: \x1b[2J", "10.0.0.1 \x1b[1m");
+	mem_create(&m, 2, UUID_B, "c", "10.0.0.1");
+	start("allow all\n");
+	expect("2/xway/peer/1", NULL);
+}
+
 static void vif(unsigned int id, unsigned int number, const char *mac, const char *bridge)
 {
 	char path[STORE_PATH];
@@ -898,7 +907,7 @@ static void test_many(void)
 
 static const struct scenario tests[] = {
 	/* clang-format off */
-	TEST(two), TEST(default_none), TEST(allow_all_late), TEST(groups), TEST(names_that_lie), TEST(net), TEST(net_host),
+	TEST(two), TEST(default_none), TEST(allow_all_late), TEST(groups), TEST(names_that_lie), TEST(names_in_log), TEST(net), TEST(net_host),
 	TEST(net_not), TEST(driver_domain),
 	TEST(odd_addresses), TEST(many_addresses), TEST(domain_0), TEST(offer_follows),
 	TEST(bad_offers), TEST(offer_needs_policy), TEST(rate), TEST(rate_of_all), TEST(rate_of_directory), TEST(poweroff), TEST(crash),

@@ -43,6 +43,15 @@ def test_conflict_is_logged(programs, run):
     assert "address 10.0.0.9 is claimed by domain 2 (b) and domain 3 (c): given to neither" in log
 
 
+def test_names_are_escaped_in_the_log(programs, run):
+    log = run(programs / "engine_test", "names_in_log").stderr
+    name = r"domain 1 (a\x0a<0>b: \x1b[2J)"
+    assert f"address 10.0.0.1 is claimed by {name} and domain 2 (c): given to neither" in log
+    assert rf"{name}: '\x1b[1m' of its vif is not an IP address, left out" in log
+    assert f"{name}, aaaaaaaa" in log
+    assert "\x1b" not in log and "\n<0>" not in log
+
+
 def test_missing_address_is_logged_once(programs, run):
     log = run(programs / "engine_test", "allow_all_late").stderr
     assert log.count("domain 6 (db1) has no address that xwayd knows") == 1

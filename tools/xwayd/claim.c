@@ -29,6 +29,7 @@ static void read_vif_addrs(struct domain *d, char *text)
 
 	for (word = strtok_r(text, BETWEEN, &rest); word; word = strtok_r(NULL, BETWEEN, &rest)) {
 		char *slash = strchr(word, '/');
+		char shown[80];
 		const char *wrong;
 
 		/* One address may be written as a network of one. */
@@ -36,8 +37,8 @@ static void read_vif_addrs(struct domain *d, char *text)
 			*slash = '\0';
 		wrong = addr_parse(word, &addr);
 		if (wrong)
-			log_notice("%s: '%.64s' of its vif %s, left out", domain_label(d), word,
-				   wrong);
+			log_notice("%s: '%s' of its vif %s, left out", domain_label(d),
+				   log_escape(word, strlen(word), shown, sizeof(shown)), wrong);
 		else if (!add_addr(d->vif, &d->n_vif, &addr))
 			log_warn("%s: more than %d addresses, the others are left out",
 				 domain_label(d), DOMAIN_ADDRS);

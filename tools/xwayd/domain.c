@@ -41,9 +41,12 @@ const char *domain_label(const struct domain *d)
 	/* Two in one message. */
 	static char text[2][200];
 	static unsigned int turn;
-	char *t = text[turn++ % 2];
+	char *t = text[turn++ % 2], name[160];
+	const char *shown = d->name ? d->name : "no name";
 
-	snprintf(t, sizeof(text[0]), "domain %u (%.128s)", d->id, d->name ? d->name : "no name");
+	/* Names may be free text of whoever owns the domain. */
+	log_escape(shown, strlen(shown), name, sizeof(name));
+	snprintf(t, sizeof(text[0]), "domain %u (%s)", d->id, name);
 	return t;
 }
 
