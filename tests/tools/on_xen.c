@@ -5,7 +5,8 @@
  * Runs a program, linked to whatever, as if it ran in domain 0: its system
  * calls that go to the hypervisor are answered by the file $FAKE_XEN/domains
  * (see fake_xen.c). The hypervisor speaks version $FAKE_XEN_DOMCTL alone, in
- * hex, and says nothing of domain $FAKE_XEN_DENIED. The kernel knows no system
+ * hex, and says nothing of domain $FAKE_XEN_DENIED. $FAKE_XEN_CAPABILITIES is
+ * what the kernel says that this domain may do, if it is set. The kernel knows no system
  * call that Linux 4.19 does not have. With ROOT, that is all that the program
  * can see of the file system.
  */
@@ -76,6 +77,15 @@ static int hypercall(pid_t pid, uint64_t at)
 	return 0;
 }
 
+static int file_with(const char *text)
+{
+	int fd = memfd_create("file", 0);
+
+	check(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text), "a file");
+	lseek(fd, 0, SEEK_SET);
+	return fd;
+}
+
 /* A stand-in for one of Xen's devices, or -1 for any other file. */
 static int device(pid_t pid, uint64_t at)
 {
@@ -90,6 +100,8 @@ static int device(pid_t pid, uint64_t at)
 	}
 	if (!strcmp(path, "/dev/xen/privcmd"))
 		return open("/dev/null", O_RDWR);
+	if (!strcmp(path, "/proc/xen/capabilities") && getenv("FAKE_XEN_CAPABILITIES"))
+		return file_with(getenv("FAKE_XEN_CAPABILITIES"));
 	if (strcmp(path, "/dev/xen/hypercall"))
 		return -1;
 	fd = memfd_create("hypercall", 0);

@@ -408,9 +408,20 @@ def test_releases_of_xen(host, version):
     if 0x10 <= version <= 0x17:
         assert done.returncode == 0, error
     else:
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert "the hypervisor does not answer: Permission denied" in error
         assert "on Xen 4.11 to 4.21" in error
+
+
+@pytest.mark.parametrize("has,status", [("control_d\n", 0), ("", 2), ("something\n", 2)])
+def test_other_domain(host, has, status):
+    """Where it is not domain 0, systemd is not to start it again and again."""
+    assert host.ls("/local/domain")
+    host.env["FAKE_XEN_CAPABILITIES"] = has
+    done = host.run("--clear", stderr=subprocess.PIPE, text=True)
+    error = done.communicate(timeout=10)[1]
+    assert done.returncode == status, error
+    assert ("this is not domain 0" in error) == bool(status)
 
 
 def test_denied_domain(host):

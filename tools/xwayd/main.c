@@ -26,7 +26,8 @@
 #define LOCK_MODE 0600
 
 enum {
-	EXIT_USAGE = 2, /* also an error in the configuration file */
+	EXIT_USAGE = 2,		    /* also an error in the configuration file */
+	EXIT_HOPELESS = EXIT_USAGE, /* nor is anything won by trying again */
 	EXIT_RUNNING = 3,
 };
 
@@ -50,8 +51,8 @@ static const char usage[] =
 	"\n"
 	"Signals: SIGHUP reads the configuration file again, SIGTERM ends xwayd and\n"
 	"leaves everything in XenStore as it is.\n"
-	"Exit status: 0 well, 1 failure, 2 usage or error in the configuration file,\n"
-	"3 another xwayd runs.\n";
+	"Exit status: 0 well, 1 failure, 2 usage, error in the configuration file, or\n"
+	"not domain 0 of a release of Xen that xwayd knows, 3 another xwayd runs.\n";
 
 enum {
 	OPT_CHECK = 256,
@@ -255,6 +256,7 @@ static int serve(const char *config)
 	struct policy *policy;
 	struct store *store;
 	struct xwayd x;
+	bool hopeless;
 	int signals;
 	int ret;
 
@@ -264,10 +266,10 @@ static int serve(const char *config)
 		return EXIT_USAGE;
 	}
 	signals = open_signals();
-	store = store_open();
+	store = store_open(&hopeless);
 	if (!store || signals < 0) {
 		policy_free(policy);
-		return EXIT_FAILURE;
+		return hopeless ? EXIT_HOPELESS : EXIT_FAILURE;
 	}
 	ret = xwayd_start(&x, store, policy) ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (!ret) {
@@ -289,11 +291,12 @@ static int serve(const char *config)
 
 static int clear(void)
 {
-	struct store *store = store_open();
+	bool hopeless;
+	struct store *store = store_open(&hopeless);
 	int ret;
 
 	if (!store)
-		return EXIT_FAILURE;
+		return hopeless ? EXIT_HOPELESS : EXIT_FAILURE;
 	ret = xwayd_clear(store);
 	store_close(store);
 	return ret ? EXIT_FAILURE : EXIT_SUCCESS;

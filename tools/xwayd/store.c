@@ -157,11 +157,38 @@ static const struct store_ops real_ops = {
 	.domain = real_domain,
 };
 
-struct store *store_open(void)
+/* What domain 0 can do is in this file of every domain that has it. */
+static bool in_other_domain(void)
 {
-	struct real *r = calloc(1, sizeof(*r));
+	char text[64] = "";
+	FILE *file = fopen("/proc/xen/capabilities", "re");
+	size_t n;
+
+	if (!file)
+		return false;
+	n = fread(text, 1, sizeof(text) - 1, file);
+	text[n] = '\0';
+	fclose(file);
+	return !strstr(text, "control_d");
+}
+
+/* The hypervisor's answer to any domain but the first, or in an interface that is not known here. */
+static bool is_final(int err)
+{
+	return err == EPERM || err == EACCES || err == ENOSYS;
+}
+
+struct store *store_open(bool *hopeless)
+{
+	struct real *r;
 	struct domain_info info;
 
+	*hopeless = in_other_domain();
+	if (*hopeless) {
+		log_err("this is not domain 0: /proc/xen/capabilities has no 'control_d'");
+		return NULL;
+	}
+	r = calloc(1, sizeof(*r));
 	if (!r)
 		abort();
 	r->store = (struct store){ &real_ops, r };
@@ -174,6 +201,7 @@ struct store *store_open(void)
 	}
 	r->xen = xen_open();
 	if (!r->xen || xen_domain(r->xen, 0, &info)) {
+		*hopeless = r->xen && is_final(errno);
 		log_err("the hypervisor does not answer: %s (xwayd runs in domain 0, as root,"
 			" on Xen " XEN_RELEASES ")",
 			strerror(errno));

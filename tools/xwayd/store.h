@@ -47,8 +47,11 @@ struct store {
 
 #define STORE_PATH 160
 
-/* The real store; NULL after an error has been logged. */
-struct store *store_open(void);
+/*
+ * The real store; NULL after an error has been logged. @hopeless is set when
+ * trying again on this host gives nothing else.
+ */
+struct store *store_open(bool *hopeless);
 void store_close(struct store *store);
 int store_fd(struct store *store);
 /* The errno of why the store will answer nothing any more, or 0. */
