@@ -155,7 +155,6 @@ enum mm_count {
  * @prod: bytes written into the own ring, published or not; under the tx lock
  * @stalled: the peer has read too little for long, so packets go another way; written under
  *	the tx lock
- * @stopped_at: when the queue was stopped last, in jiffies; written under the tx lock
  * @behind_since: since when it is watched how much a peer takes for which packets wait, in
  *	jiffies, and @behind_bytes, MM_TX_BYTES at that time; under the tx lock
  * @stalled_at: when @stalled was set last, in jiffies, and @strikes, how often lately; under
@@ -197,7 +196,6 @@ struct mm_port {
 	u32 prod;
 	bool stalled;
 	u8 strikes;
-	unsigned long stopped_at;
 	unsigned long behind_since;
 	u64 behind_bytes;
 	unsigned long stalled_at;
@@ -258,7 +256,6 @@ netdev_tx_t mm_tx(struct sk_buff *skb, struct net_device *dev);
 netdev_features_t mm_tx_features(struct sk_buff *skb, struct net_device *dev,
 				 netdev_features_t features);
 bool mm_tx_wake(struct mm_port *port);
-bool mm_tx_slow(const struct mm_port *port);
 bool mm_tx_crowded(const struct mm_port *port);
 void mm_tx_stall(struct work_struct *work);
 

@@ -156,20 +156,10 @@ static const struct mm_pair *pair_for(const struct mm_shade *s, const struct sk_
 	return NULL;
 }
 
-/*
- * The peer's queue has stopped. May the packet wait in it? It is charged to its sender, who
- * sends to others, too, and is not to wait for a peer that reads slowly, or never. And what
- * domain 0 keeps for guests has a bound, however fast they send.
- */
-static bool may_wait(const struct mm_shade *s, const struct mm_port *port, struct sk_buff *skb)
+/* May a packet wait for room? What domain 0 keeps for guests has a bound. */
+static bool may_wait(const struct mm_shade *s, const struct mm_port *port)
 {
-	bool slow = mm_tx_slow(port);
-
-	if ((slow || s->vif.domid) && mm_tx_crowded(port))
-		return false;
-	if (slow)
-		skb_orphan(skb);
-	return true;
+	return !s->vif.domid || !netif_queue_stopped(port->dev) || !mm_tx_crowded(port);
 }
 
 /* ndo_start_xmit of the vif */
@@ -193,7 +183,7 @@ static netdev_tx_t shade_xmit(struct sk_buff *skb, struct net_device *dev)
 	 */
 	if (p && s->vif.domid && skb_orphan_frags(skb, GFP_ATOMIC))
 		p = NULL;
-	if (p && unlikely(netif_queue_stopped(p->port->dev)) && !may_wait(s, p->port, skb))
+	if (p && !may_wait(s, p->port))
 		p = NULL;
 	if (!p)
 		return s->orig->ndo_start_xmit(skb, dev);

@@ -13,9 +13,7 @@
 /* Bytes a second that a peer takes at least while packets wait */
 #define MM_STALL_RATE	(256u << 10)
 
-/* Of a queue that has stopped for so long a sender is not kept waiting. */
-#define MM_SLOW		(HZ / 50)
-/* What may wait then, of a guest's, or of others' in domain 0 */
+/* What may wait of others' packets */
 #define MM_WAIT_PACKETS	256u
 #define MM_WAIT_BYTES	(2u << 20)
 
@@ -81,17 +79,6 @@ static void queued(const struct mm_port *port, u32 *packets, u32 *bytes)
 }
 
 /**
- * mm_tx_slow() - has the peer not made room for so long that it holds up who sends?
- * @port: the port, whose queue has stopped
- *
- * Context: any.
- */
-bool mm_tx_slow(const struct mm_port *port)
-{
-	return time_after(jiffies, READ_ONCE(port->stopped_at) + MM_SLOW);
-}
-
-/**
  * mm_tx_crowded() - does so much wait that no more should?
  * @port: the port, whose queue has stopped
  *
@@ -132,7 +119,6 @@ static void stop_if_full(struct mm_port *port, struct mm_chan *ch)
 		return;
 	netif_stop_queue(port->dev);
 	mm_add(port, MM_TX_STOPPED, 1);
-	WRITE_ONCE(port->stopped_at, jiffies);
 	watch(port);
 	publish(port, ch);
 	xway_ring_arm(&own->want_room, port->prod + MM_RECORD_MAX - ch->size);

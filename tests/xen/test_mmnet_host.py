@@ -1,5 +1,6 @@
 """MMNet between guests and domain 0, in the shade of the back ends of their vifs."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -114,6 +115,9 @@ def test_guest_that_stops(machine: Machine) -> None:
             g1.run(["python3", "/tmp/flood.py", g2.ip4, "450"])
             until(lambda: own(dom0, mm)["tx_stopped"] > before["tx_stopped"], "a full ring")
             g1.run(["python3", "/tmp/flood.py", g2.ip4, "500"])
+            # What is more than domain 0 keeps for a guest is in netback's hands.
+            waiting = re.search(r"backlog \S+ (\d+)p", dom0.run(f"tc -s qdisc show dev {mm}").stdout)
+            assert waiting and 200 < int(waiting[1]) <= 257, waiting
             assert "3 received" in g1.run(f"ping -c 3 -i 0.2 -W 5 {dom0.ip4}").stdout
             until(lambda: own(dom0, mm)["tx_stalled"] > before["tx_stalled"], "the end of patience", 60)
         finally:
