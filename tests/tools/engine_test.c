@@ -863,6 +863,88 @@ static void test_store_errors(void)
 	CHECK(mem_reader(&m, "/local/domain/2/xway/peer/1") == 2);
 }
 
+/* What cannot be read is not known: it is no reason to take anything back, or to allow it. */
+static void test_unreadable_vifs(void)
+{
+	mem_create(&m, 1, UUID_A, "a", "10.0.0.1");
+	mem_create(&m, 2, UUID_B, "b", "10.0.0.2");
+	vif(1, 0, MAC_1, "br0");
+	vif(2, 0, MAC_2, "br0");
+	mem_put(&m, "/xapi/" UUID_B "/private/vif/0/locking-mode", "locked");
+	start("allow all services=sockets,net\n");
+	expect("1/xway/net/2", "");
+	m.unreadable = UUID_B "/private/vif/0/locking-mode";
+	mem_put(&m, "/local/domain/0/backend/vif/2/0/ip", "10.0.0.22");
+	mem_run(&m, &x, 5000);
+	expect("1/xway/net/2", "");
+	expect("1/xway/peer/2", UUID_B " 10.0.0.2");
+	m.unreadable = NULL;
+	mem_run(&m, &x, 1100);
+	expect("1/xway/peer/2", UUID_B " 10.0.0.22");
+	mem_rm(&m, "/xapi/" UUID_B "/private/vif/0/locking-mode");
+	mem_run(&m, &x, 500);
+	expect("1/xway/net/2", "0 " MAC_1 " 0 " MAC_2);
+	m.unreadable = "vif/2/0/rate";
+	mem_put(&m, "/local/domain/2/name", "c");
+	mem_run(&m, &x, 300);
+	expect("1/xway/net/2", "");
+	m.unreadable = "backend/vif/2";
+	mem_run(&m, &x, 5000);
+	expect("1/xway/peer/2", UUID_B " 10.0.0.22");
+	m.unreadable = NULL;
+	mem_run(&m, &x, 1100);
+	expect("1/xway/net/2", "0 " MAC_1 " 0 " MAC_2);
+	/* One of whom nothing is known yet takes no part. */
+	m.unreadable = "/local/domain/3/target";
+	mem_create(&m, 3, UUID_C, "c", "10.0.0.3");
+	mem_run(&m, &x, 5000);
+	expect("1/xway/peer/3", NULL);
+	expect("3/xway/peer/1", NULL);
+	m.unreadable = NULL;
+	mem_run(&m, &x, 1100);
+	expect("1/xway/peer/3", UUID_C " 10.0.0.3");
+}
+
+static void test_unreadable_own(void)
+{
+	unsigned int writes;
+
+	two();
+	writes = m.writes;
+	xwayd_stop(&x);
+	mem_disconnect(&m);
+	mem_destroy(&m, 2);
+	m.unreadable = "/local/domain/1/xway/peer";
+	start("");
+	mem_run(&m, &x, 5000);
+	CHECK(m.writes == writes);
+	/* What is there is found, and has its end, once it can be read. */
+	m.unreadable = NULL;
+	mem_run(&m, &x, 1100);
+	expect("1/xway/peer/2", "gone gone");
+	expect("1/xway/link/2", NULL);
+	mem_run(&m, &x, 61000);
+	expect("1/xway/peer/2", NULL);
+	m.unreadable = "/local/domain/1/xway";
+	CHECK(xwayd_clear(&m.store));
+	m.unreadable = NULL;
+}
+
+/* The offer that is there when an id has changed hands is not relayed unseen. */
+static void test_unreadable_offer(void)
+{
+	two();
+	mem_destroy(&m, 1);
+	mem_run(&m, &x, 200);
+	m.unreadable = "/local/domain/2/data/xway/1";
+	mem_create(&m, 1, UUID_C, "app1", "10.0.0.9");
+	mem_run(&m, &x, 3000);
+	m.unreadable = NULL;
+	mem_run(&m, &x, 3000);
+	expect("2/xway/peer/1", UUID_C " 10.0.0.9");
+	expect("1/xway/link/2", NULL);
+}
+
 static void test_wrong_permissions(void)
 {
 	mem_create(&m, 1, UUID_A, "a", "10.0.0.1");
@@ -914,7 +996,7 @@ static const struct scenario tests[] = {
 	TEST(suspend_saved), TEST(destroyed), TEST(zombie), TEST(coalesce),
 	TEST(released_but_runs), TEST(suspend_resumed), TEST(id_reused),
 	TEST(restart), TEST(restart_after_end), TEST(conflict), TEST(stubdomain), TEST(moving_within_host),
-	TEST(store_errors), TEST(wrong_permissions), TEST(clear),
+	TEST(store_errors), TEST(unreadable_vifs), TEST(unreadable_own), TEST(unreadable_offer), TEST(wrong_permissions), TEST(clear),
 	TEST(many),
 };
 /* clang-format on */

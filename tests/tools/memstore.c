@@ -143,6 +143,14 @@ void mem_rm(struct mem *m, const char *path)
 		fire(m, path, true);
 }
 
+static bool unreadable(const struct mem *m, const char *path)
+{
+	if (!m->unreadable || !strstr(path, m->unreadable))
+		return false;
+	errno = EIO;
+	return true;
+}
+
 static char *mem_read(void *ctx, const char *path, size_t *len)
 {
 	struct mem *m = ctx;
@@ -151,6 +159,8 @@ static char *mem_read(void *ctx, const char *path, size_t *len)
 
 	if (m->on_read)
 		m->on_read(path);
+	if (unreadable(m, path))
+		return NULL;
 	node = *find(m, path);
 	if (strstr(path, "/data/")) {
 		m->reads++;
@@ -177,6 +187,8 @@ static char **mem_list(void *ctx, const char *path, unsigned int *n)
 	char **names, *text;
 
 	m->lists++;
+	if (unreadable(m, path))
+		return NULL;
 	if (!*find(m, path)) {
 		errno = ENOENT;
 		return NULL;

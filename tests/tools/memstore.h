@@ -17,6 +17,7 @@ struct mem {
 	bool list_backwards;
 	int fail;			   /* errno of xwayd's next change, once */
 	int fail_read;			   /* the same of the next offer */
+	const char *unreadable;		   /* a part of paths: to read or list one is EIO */
 	void (*on_read)(const char *path); /* before xwayd reads it */
 	struct node *nodes;
 	struct watch *watches;

@@ -397,6 +397,30 @@ static void test_renamed_meanwhile(void)
 	expect("1/xway/peer/7", UUID_B " 10.0.0.2");
 }
 
+/* While its real name cannot be read it is nobody. */
+static void test_unreadable_note(void)
+{
+	two();
+	m.unreadable = "/final-uuid";
+	create(7, NEW_B, "b", UUID_D);
+	plug(7, NEW_B, 0, 0, "locked", "10.0.0.7", "");
+	mem_introduce(&m);
+	xwayd_reload(&x, policy("allow all\n"));
+	mem_run(&m, &x, 5000);
+	expect("1/xway/peer/7", NULL);
+	m.unreadable = NULL;
+	mem_run(&m, &x, 1100);
+	expect("1/xway/peer/7", UUID_D " 10.0.0.7");
+	m.unreadable = "/final-uuid";
+	rename_domain(7, NEW_B, UUID_D, false);
+	mem_run(&m, &x, 5000);
+	/* Its addresses are not known either, but it has not ended. */
+	expect("1/xway/peer/7", NULL);
+	m.unreadable = NULL;
+	mem_run(&m, &x, 1100);
+	expect("1/xway/peer/7", UUID_D " 10.0.0.7");
+}
+
 static void test_strange_note(void)
 {
 	start(BOTH "group odd " UUID_A " " NEW_B "\n");
@@ -529,7 +553,7 @@ static const struct scenario tests[] = {
 	/* clang-format off */
 	TEST(start), TEST(only_locked), TEST(lock_anew), TEST(hot_plug), TEST(net), TEST(net_move), TEST(net_backend_elsewhere), TEST(other_devices),
 	TEST(backend_elsewhere), TEST(move_out), TEST(move_out_quickly), TEST(move_in),
-	TEST(renamed_meanwhile), TEST(strange_note), TEST(move_here), TEST(move_here_restart),
+	TEST(renamed_meanwhile), TEST(unreadable_note), TEST(strange_note), TEST(move_here), TEST(move_here_restart),
 	TEST(move_here_fails), TEST(reboot), TEST(crash), TEST(forced_off),
 };
 /* clang-format on */

@@ -93,7 +93,7 @@ static void read_vifs(struct xwayd *x, struct domain *d)
 		char **vifs;
 
 		snprintf(dir[i], sizeof(dir[i]), vif_dirs[i], d->id);
-		vifs = x->store->ops->list(x->store->ctx, dir[i], &n);
+		vifs = list_nodes(x, dir[i], &n);
 		if (!vifs)
 			continue;
 		for (unsigned int v = 0; v < n; v++) {
@@ -120,32 +120,52 @@ static void read_vifs(struct xwayd *x, struct domain *d)
  * the guest's interfaces, with their addresses. The node is right below the domain's
  * directory, where none but domain 0 makes any.
  */
-static bool serves_another(struct xwayd *x, const struct domain *d)
+static bool serves_another(struct xwayd *x, const char *dir)
 {
-	char dir[64], *target;
+	char *target = read_node(x, dir, "target");
 
-	snprintf(dir, sizeof(dir), "/local/domain/%u", d->id);
-	target = read_node(x, dir, "target");
 	free(target);
 	return target;
 }
 
-void claim_read(struct xwayd *x, struct domain *d)
+static void read_name(struct xwayd *x, struct domain *d, const char *dir)
 {
-	char path[STORE_PATH];
-	size_t len;
-	char *name;
+	char *name = read_node(x, dir, "name");
 
-	snprintf(path, sizeof(path), "/local/domain/%u/name", d->id);
-	name = x->store->ops->read(x->store->ctx, path, &len);
-	if (!same_string(name, d->name)) {
+	if (!x->unread && !same_string(name, d->name)) {
 		set_string(&d->name, name);
 		if (name)
 			log_info("%s, %s", domain_label(d), d->uuid);
 	}
 	free(name);
-	d->serves = serves_another(x, d);
+}
+
+/*
+ * What cannot be read says nothing. The addresses stay as they were last, so that
+ * connections go on, but for packets each condition must be known to hold.
+ */
+static void claim_read(struct xwayd *x, struct domain *d, int64_t now)
+{
+	struct addr vif[DOMAIN_ADDRS];
+	unsigned int n_vif = d->n_vif;
+	char dir[64];
+	bool serves;
+
+	memcpy(vif, d->vif, sizeof(vif));
+	x->unread = false;
+	snprintf(dir, sizeof(dir), "/local/domain/%u", d->id);
+	read_name(x, d, dir);
+	serves = serves_another(x, dir);
 	read_vifs(x, d);
+	if (x->unread) {
+		memcpy(d->vif, vif, sizeof(vif));
+		d->n_vif = n_vif;
+		vif_forget(d);
+		sooner(&x->again_at, now + RETRY_MS);
+		return;
+	}
+	d->serves = serves;
+	d->known = true;
 	d->reread = false;
 }
 
@@ -239,7 +259,8 @@ static void collect(struct xwayd *x, struct domain *d)
 	}
 	join_groups(x, d);
 	/* Domain 0 has no vif of its own, and is nobody's peer by accident. */
-	d->party = (!named_only(d) || in_a_group(x, d)) && !is_second(x, d) && !d->serves;
+	d->party =
+		(!named_only(d) || in_a_group(x, d)) && !is_second(x, d) && d->known && !d->serves;
 }
 
 struct held {
@@ -355,11 +376,11 @@ static void miss_address(struct xwayd *x, struct domain *d)
 	d->misses = misses;
 }
 
-void claim_apply(struct xwayd *x)
+void claim_apply(struct xwayd *x, int64_t now)
 {
 	for (struct domain *d = x->domains; d; d = d->next) {
 		if (d->reread)
-			claim_read(x, d);
+			claim_read(x, d, now);
 		collect(x, d);
 	}
 	find_conflicts(x);

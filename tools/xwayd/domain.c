@@ -109,53 +109,60 @@ static bool is_uuid(const char *text)
  * in a node of domain 0: at the new end from the beginning, at the old one
  * since the domain was renamed.
  */
-static void find_uuid(struct xwayd *x, const char *handle, char uuid[UUID_TEXT])
+static bool find_uuid(struct xwayd *x, const char *handle, char uuid[UUID_TEXT])
 {
 	static const char *const notes[] = { "final-uuid", "origin-uuid" };
 
 	memcpy(uuid, handle, UUID_TEXT);
+	x->unread = false;
 	for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
-		char path[STORE_PATH];
-		size_t len;
-		char *note;
+		char dir[64], *note;
 
-		snprintf(path, sizeof(path), "/vm/%s/%s", handle, notes[i]);
-		note = x->store->ops->read(x->store->ctx, path, &len);
+		snprintf(dir, sizeof(dir), "/vm/%s", handle);
+		note = read_node(x, dir, notes[i]);
 		if (note && is_uuid(note))
 			memcpy(uuid, note, UUID_TEXT);
 		free(note);
 	}
+	return !x->unread;
 }
 
 /* xapi's name for a domain that it is about to destroy, its id behind. */
 #define DOOMED "deadbeef-dead-beef-dead-beef0000"
 
+enum identity {
+	NOBODY,
+	SOMEBODY,
+	UNKNOWN, /* for now */
+};
+
 /* Which domain this is, @d being the one that had the id last. */
-static int identify(struct xwayd *x, const struct domain *d, unsigned int id,
-		    struct domain_info *info, char uuid[UUID_TEXT])
+static enum identity identify(struct xwayd *x, const struct domain *d, unsigned int id,
+			      struct domain_info *info, char uuid[UUID_TEXT])
 {
 	char handle[UUID_TEXT];
 
 	if (x->store->ops->domain(x->store->ctx, id, info))
-		return -1;
+		return NOBODY;
 	do {
 		bool doomed = !strncmp(info->uuid, DOOMED, strlen(DOOMED));
 
 		if (doomed && !d)
-			return -1;
+			return NOBODY;
 		if (doomed && !info->ended)
 			info->ended = "gone";
 		memcpy(handle, info->uuid, sizeof(handle));
 		if (doomed || (d && !strcmp(d->handle, handle))) {
 			memcpy(uuid, d->uuid, UUID_TEXT);
-			return 0;
+			return SOMEBODY;
 		}
-		find_uuid(x, handle, uuid);
+		if (!find_uuid(x, handle, uuid))
+			return UNKNOWN;
 		/* Once it is renamed, the note under its former name is gone. */
 		if (x->store->ops->domain(x->store->ctx, id, info))
-			return -1;
+			return NOBODY;
 	} while (strcmp(handle, info->uuid));
-	return 0;
+	return SOMEBODY;
 }
 
 static struct domain *add(struct xwayd *x, unsigned int id, const struct domain_info *info,
@@ -230,9 +237,18 @@ static void scan_one(struct xwayd *x, unsigned int id, int64_t now)
 	struct domain_info info;
 	char uuid[UUID_TEXT];
 
-	/* A directory without a domain: a toolstack builds or removes it. */
-	if (identify(x, d, id, &info, uuid))
+	switch (identify(x, d, id, &info, uuid)) {
+	case NOBODY:
+		/* A directory without a domain: a toolstack builds or removes it. */
 		return;
+	case UNKNOWN:
+		sooner(&x->again_at, now + RETRY_MS);
+		if (d)
+			d->seen = d->doubted = true;
+		return;
+	case SOMEBODY:
+		break;
+	}
 	if (d && strcmp(d->uuid, uuid))
 		return; /* another one under the same id */
 	if (!d)
@@ -242,7 +258,10 @@ static void scan_one(struct xwayd *x, unsigned int id, int64_t now)
 	if (strcmp(d->handle, info.uuid)) {
 		log_debug("domain %u was %s, is %s", id, d->handle, info.uuid);
 		memcpy(d->handle, info.uuid, sizeof(d->handle));
+		/* Events of its nodes may have come and gone meanwhile. */
+		d->reread |= d->doubted;
 	}
+	d->doubted = false;
 	d->seen = true;
 	if (d->ended && !strcmp(d->ended, "suspend"))
 		sooner(&x->again_at, now + SUSPENDED_MS);
@@ -265,7 +284,7 @@ static bool forget_unseen(struct xwayd *x, int64_t now)
 			continue;
 		}
 		/* The hypervisor may still know why. */
-		if (!identify(x, d, d->id, &info, uuid)) {
+		if (identify(x, d, d->id, &info, uuid) == SOMEBODY) {
 			if (strcmp(uuid, d->uuid))
 				replaced = true;
 			else if (info.ended)

@@ -234,8 +234,13 @@ int xwayd_clear(struct store *store)
 			continue;
 		snprintf(path, sizeof(path), "/local/domain/%u/xway", id);
 		value = store->ops->read(store->ctx, path, &len);
-		if (!value)
+		if (!value) {
+			if (errno != ENOENT) {
+				log_err("cannot read %s: %s", path, strerror(errno));
+				ret = -1;
+			}
 			continue;
+		}
 		free(value);
 		if (store->ops->remove(store->ctx, path)) {
 			log_err("cannot remove %s: %s", path, strerror(errno));

@@ -175,16 +175,14 @@ static void load_dir(struct xwayd *x, struct domain *d, const char *dir, int64_t
 	char **names;
 
 	snprintf(path, sizeof(path), "/local/domain/%u/xway/%s", d->id, dir);
-	names = x->store->ops->list(x->store->ctx, path, &n);
+	names = list_nodes(x, path, &n);
 	for (unsigned int i = 0; names && i < n; i++) {
 		struct peer *p;
-		size_t len;
 		char *value;
 
 		if (!domain_parse_id(names[i], &id))
 			continue;
-		snprintf(path, sizeof(path), "/local/domain/%u/xway/%s/%u", d->id, dir, id);
-		value = x->store->ops->read(x->store->ctx, path, &len);
+		value = read_node(x, path, names[i]);
 		if (!value)
 			continue;
 		p = find_or_add(d, seek(&d->peers, id), id);
@@ -207,7 +205,6 @@ static void load_dir(struct xwayd *x, struct domain *d, const char *dir, int64_t
 static void load(struct xwayd *x, struct domain *d, int64_t now)
 {
 	char guard[STORE_PATH], path[STORE_PATH];
-	size_t len;
 
 	snprintf(guard, sizeof(guard), "/local/domain/%u", d->id);
 	snprintf(path, sizeof(path), "/local/domain/%u/xway", d->id);
@@ -221,27 +218,37 @@ static void load(struct xwayd *x, struct domain *d, int64_t now)
 	if (d->loaded)
 		return;
 	peer_free_all(d);
+	x->unread = false;
 	load_dir(x, d, "peer", now);
 	load_dir(x, d, "link", now);
 	load_dir(x, d, "net", now);
 	free(d->self);
-	snprintf(path, sizeof(path), "/local/domain/%u/xway/self", d->id);
-	d->self = x->store->ops->read(x->store->ctx, path, &len);
-	d->loaded = true;
+	d->self = read_node(x, path, "self");
+	/* What is there without our knowing it would stay for ever. */
+	d->loaded = !x->unread;
+	if (!d->loaded)
+		sooner(&x->again_at, now + RETRY_MS);
 }
 
 /*
  * @d is about to hear of another domain under an id that it knows: what it
- * offers to this id now, it offers to the old one.
+ * offers to this id now, it offers to the old one. False: it must not hear of it yet.
  */
-static void age_offer(struct xwayd *x, struct domain *d, struct domain *q)
+static bool age_offer(struct xwayd *x, struct domain *d, struct domain *q, int64_t now)
 {
 	struct peer *r = find_or_add(q, seek(&q->peers, d->id), d->id);
 	size_t len;
 	char *offer = offer_read(x, d->id, q->id, &len);
 
+	if (!offer && errno != ENOENT) {
+		log_err("cannot read the offer of domain %u to domain %u: %s", d->id, q->id,
+			strerror(errno));
+		sooner(&x->again_at, now + RETRY_MS);
+		return false;
+	}
 	set_string(&r->stale, offer);
 	free(offer);
+	return true;
 }
 
 /* What @d may do with @q, and can. */
@@ -267,8 +274,8 @@ static void introduce(struct xwayd *x, struct domain *d, struct peer *p, struct 
 			peer_set_link(x, d, p, NULL, now);
 		set_net(x, d, p, NULL, now);
 	}
-	if (p->uuid[0] && strcmp(p->uuid, q->uuid))
-		age_offer(x, d, q);
+	if (p->uuid[0] && strcmp(p->uuid, q->uuid) && !age_offer(x, d, q, now))
+		return;
 	if (services & SERVICE_NET) {
 		char *pairs = vif_pairs(d, q);
 
@@ -357,7 +364,7 @@ static void apply_one(struct xwayd *x, struct domain *d, int64_t now)
 
 void peer_apply(struct xwayd *x, int64_t now)
 {
-	claim_apply(x);
+	claim_apply(x, now);
 	x->gone_at = NEVER;
 	for (struct domain *d = x->domains; d; d = d->next)
 		if (!d->ended)

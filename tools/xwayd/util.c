@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "log.h"
 #include "xwayd.h"
 
 /*
@@ -35,12 +37,35 @@ void sooner(int64_t *when, int64_t at)
 		*when = at;
 }
 
-/* To be freed; NULL: not there. */
+/* Only ENOENT says that there is nothing. */
+static void note_error(struct xwayd *x, const char *path)
+{
+	if (errno == ENOENT)
+		return;
+	if (!x->unread)
+		log_err("cannot read %s: %s", path, strerror(errno));
+	x->unread = true;
+}
+
+/* To be freed; NULL: not there, or x->unread is set. */
 char *read_node(struct xwayd *x, const char *dir, const char *leaf)
 {
-	char path[STORE_PATH];
+	char path[STORE_PATH], *value;
 	size_t len;
 
 	snprintf(path, sizeof(path), "%.100s/%.32s", dir, leaf);
-	return x->store->ops->read(x->store->ctx, path, &len);
+	value = x->store->ops->read(x->store->ctx, path, &len);
+	if (!value)
+		note_error(x, path);
+	return value;
+}
+
+/* The same of the names in a directory. */
+char **list_nodes(struct xwayd *x, const char *dir, unsigned int *n)
+{
+	char **names = x->store->ops->list(x->store->ctx, dir, n);
+
+	if (!names)
+		note_error(x, dir);
+	return names;
 }

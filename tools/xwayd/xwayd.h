@@ -72,9 +72,11 @@ struct domain {
 	const char *ended;	/* reason, NULL while it runs */
 	uint64_t born;		/* in which order they were found */
 	bool seen;		/* in the present scan */
+	bool doubted;		/* it could not be read whether it is still this one */
 	bool reread;		/* name and vif addresses may have changed */
 	bool made;		/* its xway node is there */
 	bool loaded;		/* its peers are what XenStore has */
+	bool known;		/* its nodes could be read once */
 	bool serves;		/* it is the device model of another domain */
 	bool party;		/* may have peers at all */
 	bool misses;		/* it was said that it has no address */
@@ -114,6 +116,7 @@ struct xwayd {
 	int64_t again_at; /* scan again then, without being told */
 	int64_t gone_at;  /* the first "gone" node to go */
 	int64_t relay_at; /* the first offer that waits to be relayed */
+	bool unread;	  /* since this was cleared, something could not be read */
 	uint64_t births;
 	char *conflicts; /* what was last logged of them */
 };
@@ -136,8 +139,7 @@ const char *domain_label(const struct domain *d);
 bool domain_may_complain(struct domain *d, int64_t now);
 
 /* claim.c: which addresses they have */
-void claim_read(struct xwayd *x, struct domain *d);
-void claim_apply(struct xwayd *x);
+void claim_apply(struct xwayd *x, int64_t now);
 unsigned int claim_services(const struct xwayd *x, const struct domain *a, const struct domain *b);
 bool claim_may_talk(const struct xwayd *x, const struct domain *a, const struct domain *b);
 
@@ -170,5 +172,6 @@ void set_string(char **where, const char *value);
 bool same_string(const char *a, const char *b);
 void *must(void *allocated);
 char *read_node(struct xwayd *x, const char *dir, const char *leaf);
+char **list_nodes(struct xwayd *x, const char *dir, unsigned int *n);
 
 #endif
