@@ -2,6 +2,7 @@
 /* xwayd against a XenStore in memory: one scenario for each thing it promises. */
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "scenario.h"
 
@@ -808,6 +809,32 @@ static void test_stubdomain(void)
 	expect("1/xway/peer/2", UUID_B " 10.0.0.2");
 }
 
+/* Many that claim one address, and meet nobody: it takes no time that can be felt. */
+static void test_conflicts_are_cheap(void)
+{
+	struct rlimit limit = { 10, 10 };
+	char uuid[UUID_TEXT], name[16], *config;
+	size_t size;
+	FILE *file;
+
+	CHECK(!setrlimit(RLIMIT_CPU, &limit));
+	file = open_memstream(&config, &size);
+	for (unsigned int i = 1; i <= 2000; i++)
+		fprintf(file, "group g%u guest%u nobody%u\n", i, i, i);
+	fclose(file);
+	for (unsigned int i = 1; i <= 150; i++) {
+		snprintf(uuid, sizeof(uuid), "%08x-0000-4000-8000-000000000000", i);
+		snprintf(name, sizeof(name), "guest%u", i);
+		mem_create(&m, i, uuid, name, "10.0.0.1");
+	}
+	start(config);
+	free(config);
+	CHECK(!x.conflicts || !*x.conflicts);
+	xwayd_reload(&x, policy("allow all\n"));
+	mem_run(&m, &x, 300);
+	expect("1/xway/peer/2", NULL);
+}
+
 static void test_moving_within_host(void)
 {
 	two();
@@ -995,7 +1022,7 @@ static const struct scenario tests[] = {
 	TEST(bad_offers), TEST(offer_needs_policy), TEST(rate), TEST(rate_of_all), TEST(rate_of_directory), TEST(poweroff), TEST(crash),
 	TEST(suspend_saved), TEST(destroyed), TEST(zombie), TEST(coalesce),
 	TEST(released_but_runs), TEST(suspend_resumed), TEST(id_reused),
-	TEST(restart), TEST(restart_after_end), TEST(conflict), TEST(stubdomain), TEST(moving_within_host),
+	TEST(restart), TEST(restart_after_end), TEST(conflict), TEST(conflicts_are_cheap), TEST(stubdomain), TEST(moving_within_host),
 	TEST(store_errors), TEST(unreadable_vifs), TEST(unreadable_own), TEST(unreadable_offer), TEST(wrong_permissions), TEST(clear),
 	TEST(many),
 };

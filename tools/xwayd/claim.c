@@ -204,14 +204,17 @@ static bool named_only(const struct domain *d)
 unsigned int claim_services(const struct xwayd *x, const struct domain *a, const struct domain *b)
 {
 	unsigned int allowed;
+	uint64_t common;
 
 	if (a == b || !a->party || !b->party || a->ended || b->ended)
 		return 0;
 	/* Domain 0 is not one of all, unless it was given an address. */
 	allowed = named_only(a) || named_only(b) ? 0 : x->policy->allow_all;
-	for (unsigned int i = 0; i < x->policy->n_groups; i++)
-		if (a->groups[i / WORD_BITS] & b->groups[i / WORD_BITS] & (1ull << (i % WORD_BITS)))
-			allowed |= x->policy->groups[i].services;
+	for (unsigned int i = 0; i < x->policy->n_groups; i += WORD_BITS) {
+		common = a->groups[i / WORD_BITS] & b->groups[i / WORD_BITS];
+		for (; common; common &= common - 1)
+			allowed |= x->policy->groups[i + __builtin_ctzll(common)].services;
+	}
 	return allowed;
 }
 
@@ -276,15 +279,30 @@ static int compare_held(const void *a, const void *b)
 	return ret ? ret : (ha->d->id > hb->d->id) - (ha->d->id < hb->d->id);
 }
 
-/* Would anybody see the address at both of them? */
-static bool conflict(struct xwayd *x, struct domain *a, struct domain *b)
+bool claim_meet(const struct xwayd *x, const struct domain *a, const struct domain *b,
+		unsigned int service)
 {
-	if (claim_may_talk(x, a, b))
+	if (claim_services(x, a, b) & service)
 		return true;
-	for (struct domain *c = x->domains; c; c = c->next)
-		if (c->n_addrs && claim_may_talk(x, a, c) && claim_may_talk(x, b, c))
+	for (const struct domain *c = x->domains; c; c = c->next) {
+		/* Sockets take an address at both ends. */
+		if (service == SERVICE_SOCKETS && !c->n_addrs)
+			continue;
+		if (claim_services(x, a, c) & claim_services(x, b, c) & service)
 			return true;
+	}
 	return false;
+}
+
+/*
+ * Would anybody see the address at both of them? If each of the two has lost it to
+ * another one already, the answer changes nothing.
+ */
+static bool conflict(const struct xwayd *x, const struct held *a, const struct held *b)
+{
+	if (a->d->struck[a->i] && b->d->struck[b->i])
+		return false;
+	return claim_meet(x, a->d, b->d, SERVICE_SOCKETS);
 }
 
 static void strike(struct held *a, struct held *b, FILE *told)
@@ -330,7 +348,7 @@ static void find_conflicts(struct xwayd *x)
 			if (addr_compare(&held[a].d->addrs[held[a].i],
 					 &held[b].d->addrs[held[b].i]))
 				break;
-			if (conflict(x, held[a].d, held[b].d))
+			if (conflict(x, &held[a], &held[b]))
 				strike(&held[a], &held[b], file);
 		}
 	fclose(file);

@@ -141,6 +141,9 @@ bool domain_may_complain(struct domain *d, int64_t now);
 /* claim.c: which addresses they have */
 void claim_apply(struct xwayd *x, int64_t now);
 unsigned int claim_services(const struct xwayd *x, const struct domain *a, const struct domain *b);
+/* Can either of the two, or a third one, use the service with both? */
+bool claim_meet(const struct xwayd *x, const struct domain *a, const struct domain *b,
+		unsigned int service);
 bool claim_may_talk(const struct xwayd *x, const struct domain *a, const struct domain *b);
 
 /* vif.c: which virtual interfaces they have */
