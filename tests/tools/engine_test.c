@@ -233,6 +233,40 @@ static void test_net_host(void)
 	expect("1/xway/net/0", NULL);
 }
 
+/* Nobody has shared memory take packets that a bridge would have given to another one. */
+static void test_net_conflict(void)
+{
+	mem_create(&m, 1, UUID_A, "a", NULL);
+	mem_create(&m, 2, UUID_B, "b", NULL);
+	mem_create(&m, 3, UUID_C, "c", NULL);
+	vif(1, 0, MAC_1, "br0");
+	vif(2, 0, MAC_2, "br0");
+	vif(3, 0, "00:16:3E:77:00:01", "br0");
+	start("group one services=net a b c Domain-0\n");
+	expect("2/xway/net/1", "");
+	expect("2/xway/net/3", "");
+	expect("1/xway/net/2", "");
+	expect("0/xway/net/1", "");
+	/* On another bridge, or VLAN, it is another address. */
+	mem_put(&m, "/local/domain/0/backend/vif/3/0/vlan", "7");
+	mem_run(&m, &x, 300);
+	expect("2/xway/net/1", "0 " MAC_2 " 0 " MAC_1);
+	expect("2/xway/net/3", "");
+	expect("0/xway/net/3", "3.0 * 0 " MAC_1);
+	mem_rm(&m, "/local/domain/0/backend/vif/3/0/vlan");
+	mem_run(&m, &x, 300);
+	expect("2/xway/net/1", "");
+	/* No conflict with one that meets none of them. */
+	restart("group one services=net a b\ngroup two c b\n");
+	expect("2/xway/net/1", "0 " MAC_2 " 0 " MAC_1);
+	/* What has ended claims nothing. */
+	restart("allow all services=net\n");
+	expect("2/xway/net/1", "");
+	mem_end(&m, 3, "suspend");
+	mem_run(&m, &x, 300);
+	expect("2/xway/net/1", "0 " MAC_2 " 0 " MAC_1);
+}
+
 /* What has xapi filter its packets goes by the switch, and what is no hardware address. */
 static void test_net_not(void)
 {
@@ -1017,7 +1051,7 @@ static void test_many(void)
 static const struct scenario tests[] = {
 	/* clang-format off */
 	TEST(two), TEST(default_none), TEST(allow_all_late), TEST(groups), TEST(names_that_lie), TEST(names_in_log), TEST(net), TEST(net_host),
-	TEST(net_not), TEST(driver_domain),
+	TEST(net_conflict), TEST(net_not), TEST(driver_domain),
 	TEST(odd_addresses), TEST(many_addresses), TEST(domain_0), TEST(offer_follows),
 	TEST(bad_offers), TEST(offer_needs_policy), TEST(rate), TEST(rate_of_all), TEST(rate_of_directory), TEST(poweroff), TEST(crash),
 	TEST(suspend_saved), TEST(destroyed), TEST(zombie), TEST(coalesce),

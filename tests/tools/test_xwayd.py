@@ -43,6 +43,11 @@ def test_conflict_is_logged(programs, run):
     assert "address 10.0.0.9 is claimed by domain 2 (b) and domain 3 (c): given to neither" in log
 
 
+def test_conflict_of_interfaces_is_logged(programs, run):
+    log = run(programs / "engine_test", "net_conflict").stderr
+    assert "00:16:3e:77:00:01 on one bridge is of domain 1 (a) and domain 3 (c): neither exchanges" in log
+
+
 def test_names_are_escaped_in_the_log(programs, run):
     log = run(programs / "engine_test", "names_in_log").stderr
     name = r"domain 1 (a\x0a<0>b: \x1b[2J)"

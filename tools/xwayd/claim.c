@@ -326,13 +326,10 @@ static void log_conflicts(struct xwayd *x, char *told)
 		log_warn("%s", line);
 }
 
-static void find_conflicts(struct xwayd *x)
+static void find_conflicts(struct xwayd *x, FILE *told)
 {
 	unsigned int n = 0, at = 0;
 	struct held *held;
-	char *told = NULL;
-	size_t size;
-	FILE *file;
 
 	for (struct domain *d = x->domains; d; d = d->next)
 		n += d->n_addrs;
@@ -342,19 +339,28 @@ static void find_conflicts(struct xwayd *x)
 			held[at++] = (struct held){ d, i };
 	qsort(held, n, sizeof(*held), compare_held);
 
-	file = must(open_memstream(&told, &size));
 	for (unsigned int a = 0; a < n; a++)
 		for (unsigned int b = a + 1; b < n; b++) {
 			if (addr_compare(&held[a].d->addrs[held[a].i],
 					 &held[b].d->addrs[held[b].i]))
 				break;
 			if (conflict(x, &held[a], &held[b]))
-				strike(&held[a], &held[b], file);
+				strike(&held[a], &held[b], told);
 		}
+	free(held);
+}
+
+static void settle_conflicts(struct xwayd *x)
+{
+	char *told = NULL;
+	size_t size;
+	FILE *file = must(open_memstream(&told, &size));
+
+	find_conflicts(x, file);
+	vif_find_conflicts(x, file);
 	fclose(file);
 	log_conflicts(x, told);
 	free(told);
-	free(held);
 }
 
 static void set_value(struct domain *d)
@@ -401,7 +407,7 @@ void claim_apply(struct xwayd *x, int64_t now)
 			claim_read(x, d, now);
 		collect(x, d);
 	}
-	find_conflicts(x);
+	settle_conflicts(x);
 	for (struct domain *d = x->domains; d; d = d->next)
 		set_value(d);
 	for (struct domain *d = x->domains; d; d = d->next)

@@ -122,9 +122,65 @@ void vif_read(struct xwayd *x, struct domain *d, const char *name)
 	free(script);
 }
 
+struct held {
+	struct domain *d;
+	struct vif *vif;
+};
+
+static int compare_place(const struct vif *a, const struct vif *b)
+{
+	int ret = strcmp(a->mac, b->mac);
+
+	return ret ? ret : strcmp(a->bridge, b->bridge);
+}
+
+static int compare_held(const void *a, const void *b)
+{
+	const struct held *ha = a, *hb = b;
+	int ret = compare_place(ha->vif, hb->vif);
+
+	return ret ? ret : (ha->d->id > hb->d->id) - (ha->d->id < hb->d->id);
+}
+
+static void strike(struct held *a, struct held *b, FILE *told)
+{
+	a->vif->struck = b->vif->struck = true;
+	fprintf(told, "%s on one bridge is of %s and %s: neither exchanges packets by it\n",
+		a->vif->mac, domain_label(a->d), domain_label(b->d));
+}
+
+/*
+ * A bridge sends to whoever was heard last with an address. Shared memory would go to
+ * one of the two only, whoever is meant: so neither is taken.
+ */
+void vif_find_conflicts(struct xwayd *x, FILE *told)
+{
+	unsigned int n = 0;
+	struct held *held;
+
+	for (struct domain *d = x->domains; d; d = d->next)
+		n += d->n_vifs;
+	held = must(calloc(n + 1, sizeof(*held)));
+	n = 0;
+	for (struct domain *d = x->domains; d; d = d->next)
+		for (unsigned int i = 0; i < d->n_vifs; i++) {
+			d->vifs[i].struck = false;
+			held[n++] = (struct held){ d, &d->vifs[i] };
+		}
+	qsort(held, n, sizeof(*held), compare_held);
+	for (unsigned int a = 0; a < n; a++)
+		for (unsigned int b = a + 1; b < n && !compare_place(held[a].vif, held[b].vif); b++)
+			if (!(held[a].vif->struck && held[b].vif->struck) &&
+			    claim_meet(x, held[a].d, held[b].d, SERVICE_NET))
+				strike(&held[a], &held[b], told);
+	free(held);
+}
+
 /* What has the address of another interface of its domain could not be told from it. */
 static bool is_unique(const struct domain *d, unsigned int number)
 {
+	if (d->vifs[number].struck)
+		return false;
 	for (unsigned int i = 0; i < d->n_vifs; i++)
 		if (i != number && !strcmp(d->vifs[i].mac, d->vifs[number].mac))
 			return false;

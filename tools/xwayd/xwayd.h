@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "addr.h"
 #include "policy.h"
@@ -61,6 +62,7 @@ struct vif {
 	unsigned int id;
 	char mac[MAC_TEXT];
 	char *bridge; /* and what tells networks on it apart */
+	bool struck;  /* another domain has the address on the same bridge */
 };
 
 struct domain {
@@ -149,6 +151,7 @@ bool claim_may_talk(const struct xwayd *x, const struct domain *a, const struct 
 /* vif.c: which virtual interfaces they have */
 void vif_forget(struct domain *d);
 void vif_read(struct xwayd *x, struct domain *d, const char *name);
+void vif_find_conflicts(struct xwayd *x, FILE *told);
 char *vif_pairs(const struct domain *d, const struct domain *q);
 
 /* peer.c: what each domain is told about the others */
