@@ -748,6 +748,58 @@ static void test_id_reused(void)
 	expect("2/xway/peer/1", NULL);
 }
 
+/* What was offered before a suspend stays of no use, also if all is read again. */
+static void test_stale_after_reload(void)
+{
+	two();
+	mem_end(&m, 1, "suspend");
+	mem_run(&m, &x, 300);
+	mem_end(&m, 1, NULL);
+	mem_run(&m, &x, 1500);
+	expect("2/xway/peer/1", UUID_A " 10.0.0.1");
+	expect("2/xway/link/1", NULL);
+	xwayd_reload(&x, policy("group shop app1 db1\n"));
+	mem_run(&m, &x, 1500);
+	expect("2/xway/link/1", NULL);
+	mem_guest(&m, 1, "xway/2", OFFER_1B);
+	mem_run(&m, &x, 300);
+	expect("2/xway/link/1", OFFER_1B);
+	/* So does what was offered to the one that had the id before. */
+	mem_destroy(&m, 1);
+	mem_run(&m, &x, 300);
+	xwayd_reload(&x, policy("group shop app1 db1\n"));
+	mem_run(&m, &x, 300);
+	mem_create(&m, 1, UUID_C, "app1", "10.0.0.9");
+	mem_run(&m, &x, 300);
+	expect("1/xway/peer/2", UUID_B " 10.0.0.2 fd00::2");
+	expect("1/xway/link/2", NULL);
+}
+
+static void test_stale_after_restart(void)
+{
+	two();
+	mem_end(&m, 1, "suspend");
+	mem_run(&m, &x, 300);
+	restart("group shop app1 db1\n");
+	mem_end(&m, 1, NULL);
+	mem_run(&m, &x, 1500);
+	expect("2/xway/peer/1", UUID_A " 10.0.0.1");
+	expect("2/xway/link/1", NULL);
+	mem_guest(&m, 1, "xway/2", OFFER_1B);
+	mem_run(&m, &x, 300);
+	expect("2/xway/link/1", OFFER_1B);
+	mem_destroy(&m, 1);
+	mem_run(&m, &x, 300);
+	restart("group shop app1 db1\n");
+	mem_create(&m, 1, UUID_C, "app1", "10.0.0.9");
+	mem_run(&m, &x, 300);
+	expect("1/xway/peer/2", UUID_B " 10.0.0.2 fd00::2");
+	expect("1/xway/link/2", NULL);
+	mem_guest(&m, 2, "xway/1", "1 00000000000000bb 5 0");
+	mem_run(&m, &x, 300);
+	expect("1/xway/link/2", "1 00000000000000bb 5 0");
+}
+
 static void test_restart(void)
 {
 	unsigned int writes;
@@ -1050,15 +1102,17 @@ static void test_many(void)
 
 static const struct scenario tests[] = {
 	/* clang-format off */
-	TEST(two), TEST(default_none), TEST(allow_all_late), TEST(groups), TEST(names_that_lie), TEST(names_in_log), TEST(net), TEST(net_host),
-	TEST(net_conflict), TEST(net_not), TEST(driver_domain),
-	TEST(odd_addresses), TEST(many_addresses), TEST(domain_0), TEST(offer_follows),
-	TEST(bad_offers), TEST(offer_needs_policy), TEST(rate), TEST(rate_of_all), TEST(rate_of_directory), TEST(poweroff), TEST(crash),
+	TEST(two), TEST(default_none), TEST(allow_all_late), TEST(groups), TEST(names_that_lie),
+	TEST(names_in_log), TEST(net), TEST(net_host), TEST(net_conflict), TEST(net_not),
+	TEST(driver_domain), TEST(odd_addresses), TEST(many_addresses), TEST(domain_0),
+	TEST(offer_follows), TEST(bad_offers), TEST(offer_needs_policy), TEST(rate),
+	TEST(rate_of_all), TEST(rate_of_directory), TEST(poweroff), TEST(crash),
 	TEST(suspend_saved), TEST(destroyed), TEST(zombie), TEST(coalesce),
-	TEST(released_but_runs), TEST(suspend_resumed), TEST(id_reused),
-	TEST(restart), TEST(restart_after_end), TEST(conflict), TEST(conflicts_are_cheap), TEST(stubdomain), TEST(moving_within_host),
-	TEST(store_errors), TEST(unreadable_vifs), TEST(unreadable_own), TEST(unreadable_offer), TEST(wrong_permissions), TEST(clear),
-	TEST(many),
+	TEST(released_but_runs), TEST(suspend_resumed), TEST(id_reused), TEST(stale_after_reload),
+	TEST(stale_after_restart), TEST(restart), TEST(restart_after_end), TEST(conflict),
+	TEST(conflicts_are_cheap), TEST(stubdomain), TEST(moving_within_host), TEST(store_errors),
+	TEST(unreadable_vifs), TEST(unreadable_own), TEST(unreadable_offer),
+	TEST(wrong_permissions), TEST(clear), TEST(many),
 };
 /* clang-format on */
 

@@ -551,9 +551,10 @@ static void test_forced_off(void)
 
 static const struct scenario tests[] = {
 	/* clang-format off */
-	TEST(start), TEST(only_locked), TEST(lock_anew), TEST(hot_plug), TEST(net), TEST(net_move), TEST(net_backend_elsewhere), TEST(other_devices),
-	TEST(backend_elsewhere), TEST(move_out), TEST(move_out_quickly), TEST(move_in),
-	TEST(renamed_meanwhile), TEST(unreadable_note), TEST(strange_note), TEST(move_here), TEST(move_here_restart),
+	TEST(start), TEST(only_locked), TEST(lock_anew), TEST(hot_plug), TEST(net),
+	TEST(net_move), TEST(net_backend_elsewhere), TEST(other_devices), TEST(backend_elsewhere),
+	TEST(move_out), TEST(move_out_quickly), TEST(move_in), TEST(renamed_meanwhile),
+	TEST(unreadable_note), TEST(strange_note), TEST(move_here), TEST(move_here_restart),
 	TEST(move_here_fails), TEST(reboot), TEST(crash), TEST(forced_off),
 };
 /* clang-format on */

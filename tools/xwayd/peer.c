@@ -201,10 +201,44 @@ static void load_dir(struct xwayd *x, struct domain *d, const char *dir, int64_t
 	free(names);
 }
 
+/* What the store does not have of peers that were known before it was read again. */
+static void keep_marks(struct domain *d, struct peer *old)
+{
+	for (; old; free_one(&old)) {
+		struct peer *p = peer_find(d, old->id);
+
+		if (!p && !old->stale)
+			continue;
+		p = find_or_add(d, seek(&d->peers, old->id), old->id);
+		set_string(&p->stale, old->stale);
+		set_string(&p->refused, old->refused);
+		/* Whom it was told of last: a "gone" node does not say. */
+		if (!p->uuid[0])
+			memcpy(p->uuid, old->uuid, sizeof(p->uuid));
+	}
+}
+
+/* Should one that has ended go on, what it offers now is of a link that has ended. */
+static void find_stale(struct xwayd *x, struct domain *d)
+{
+	char dir[STORE_PATH], name[16];
+
+	snprintf(name, sizeof(name), "%u", d->id);
+	for (struct peer *p = d->peers; p; p = p->next) {
+		const struct domain *q = domain_find(x, p->id);
+
+		if (p->stale || !p->said || !is_gone(p->said) || !q || !q->ended)
+			continue;
+		snprintf(dir, sizeof(dir), "/local/domain/%u/data/xway", q->id);
+		p->stale = read_node(x, dir, name);
+	}
+}
+
 /* Gets the domain's node ready, and to know what is there. */
 static void load(struct xwayd *x, struct domain *d, int64_t now)
 {
 	char guard[STORE_PATH], path[STORE_PATH];
+	struct peer *old;
 
 	snprintf(guard, sizeof(guard), "/local/domain/%u", d->id);
 	snprintf(path, sizeof(path), "/local/domain/%u/xway", d->id);
@@ -217,13 +251,16 @@ static void load(struct xwayd *x, struct domain *d, int64_t now)
 	}
 	if (d->loaded)
 		return;
-	peer_free_all(d);
+	old = d->peers;
+	d->peers = NULL;
 	x->unread = false;
 	load_dir(x, d, "peer", now);
 	load_dir(x, d, "link", now);
 	load_dir(x, d, "net", now);
 	free(d->self);
 	d->self = read_node(x, path, "self");
+	keep_marks(d, old);
+	find_stale(x, d);
 	/* What is there without our knowing it would stay for ever. */
 	d->loaded = !x->unread;
 	if (!d->loaded)
@@ -261,6 +298,12 @@ static unsigned int common(const struct xwayd *x, const struct domain *d, const 
 	return services;
 }
 
+/* Was @p told of another domain under this id, as far as is known? */
+static bool is_another(const struct peer *p, const struct domain *q)
+{
+	return p->uuid[0] ? strcmp(p->uuid, q->uuid) : p->said && is_gone(p->said);
+}
+
 static void introduce(struct xwayd *x, struct domain *d, struct peer *p, struct domain *q,
 		      int64_t now)
 {
@@ -274,7 +317,7 @@ static void introduce(struct xwayd *x, struct domain *d, struct peer *p, struct 
 			peer_set_link(x, d, p, NULL, now);
 		set_net(x, d, p, NULL, now);
 	}
-	if (p->uuid[0] && strcmp(p->uuid, q->uuid) && !age_offer(x, d, q, now))
+	if (is_another(p, q) && !age_offer(x, d, q, now))
 		return;
 	if (services & SERVICE_NET) {
 		char *pairs = vif_pairs(d, q);
