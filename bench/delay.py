@@ -4,6 +4,7 @@ Aggregation is the receiver's: `ethtool -C mm0 rx-usecs N adaptive-rx on|off`. S
 """
 
 import argparse
+import itertools
 import json
 import statistics
 import sys
@@ -99,7 +100,7 @@ def measure(arguments: argparse.Namespace) -> tuple[Found, list[str]]:
         for number in range(arguments.rounds):
             for setting in settings:
                 delay.choose(setting)
-                for rate in LOADS:
+                for rate in arguments.load or LOADS:
                     found.setdefault(rate, {}).setdefault(setting, []).append(delay.load(setting, rate))
                 print(f"round {number + 1}/{arguments.rounds}: {setting} done", file=sys.stderr, flush=True)
         wrong = rig.check_logs()
@@ -142,7 +143,7 @@ def draw(found: Found, path: Path) -> None:
 
     figure, axes = pyplot.subplots(1, 2, figsize=(10, 4), sharey=True)
     for axis, name in zip(axes, ("p50", "p99"), strict=True):
-        for color, (rate, of) in zip(COLORS, found.items(), strict=True):
+        for color, (rate, of) in zip(itertools.cycle(COLORS), found.items(), strict=False):
             fixed = [of[str(usecs)] for usecs in USECS]
             label = f"{rate:,} datagrams a second"
             axis.plot(
@@ -170,11 +171,18 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(
         prog="delay",
-        description="Boot Xen with a guest and have domain 0 send it datagrams at four rates, by the"
+        description="Boot Xen with a guest and have domain 0 send it datagrams at several rates, by the"
         " instruction clock: by netback, and by MMNet with the guest waiting for more of them, for times from"
         " 0 to 1 ms, or as long as the load asks for. Prints a table and draws a picture.",
     )
     parser.add_argument("--rounds", type=int, default=1, metavar="N", help="default 1")
+    parser.add_argument(
+        "--load",
+        type=int,
+        action="append",
+        metavar="N",
+        help=f"datagrams a second, for {', '.join(f'{n:,}' for n in LOADS)}; may be given several times",
+    )
     parser.add_argument("--ms", type=int, default=400, metavar="MS", help="of each load, default 400")
     parser.add_argument("--type", choices=("pv", "pvh"), default="pv", help="type of the guest")
     parser.add_argument("--out", type=Path, default=BUILD / "delay", help="folder for the picture")
