@@ -156,7 +156,7 @@ enum mm_count {
  * @stalled: the peer has read too little for long, so packets go another way; written under
  *	the tx lock
  * @behind_since: since when it is watched how much a peer takes for which packets wait, in
- *	jiffies, and @behind_bytes, MM_TX_BYTES at that time; under the tx lock
+ *	jiffies, and @behind_bytes, what it had taken by then; under the tx lock
  * @stalled_at: when @stalled was set last, in jiffies, and @strikes, how often lately; under
  *	the tx lock
  * @stall: sets @stalled

@@ -100,13 +100,27 @@ static unsigned long patience(const struct mm_port *port)
 	return max_t(unsigned long, MM_STALL >> port->strikes, MM_STALL_MIN);
 }
 
+/* Bytes that the peer has read, but for a constant */
+static u64 taken(struct mm_port *port)
+{
+	u32 bytes;
+
+	return room(port, port->tx, &bytes) ? port->count[MM_TX_BYTES] + bytes : 0;
+}
+
+/* Look again soon: a peer that has caught up is watched no more. Return: false if this will. */
+static bool look_soon(struct mm_port *port)
+{
+	return queue_delayed_work(mm_wq, &port->stall, max(patience(port) / 8, 1ul));
+}
+
 /* The peer is behind. How much does it take from now on? */
 static void watch(struct mm_port *port)
 {
-	if (!queue_delayed_work(mm_wq, &port->stall, patience(port)))
+	if (!look_soon(port))
 		return;		/* this is watched already */
 	port->behind_since = jiffies;
-	port->behind_bytes = port->count[MM_TX_BYTES];
+	port->behind_bytes = taken(port);
 }
 
 /* There may be no room for the largest record: stop until there is. */
@@ -170,15 +184,17 @@ static void stall(struct mm_port *port)
 	struct mm_words *own = port->tx->chan.own;
 	u32 bytes;
 
+	/* Before the event is asked for: whoever gets it looks at this without the lock. */
+	WRITE_ONCE(port->stalled, true);
 	xway_ring_arm(&own->want_room, port->prod);
-	/* It has just done so. */
-	if (room(port, port->tx, &bytes) && bytes == port->tx->size)
+	if (room(port, port->tx, &bytes) && bytes == port->tx->size) {
+		WRITE_ONCE(port->stalled, false);	/* it has just read all */
 		return;
+	}
 	if (time_after(jiffies, port->stalled_at + MM_FORGIVE))
 		port->strikes = 0;
 	port->strikes = min(port->strikes + 1, MM_STRIKES);
 	port->stalled_at = jiffies;
-	WRITE_ONCE(port->stalled, true);
 	mm_add(port, MM_TX_STALLED, 1);
 }
 
@@ -194,8 +210,6 @@ void mm_tx_stall(struct work_struct *work)
 	struct mm_port *port = container_of(to_delayed_work(work), struct mm_port, stall);
 	struct netdev_queue *txq = netdev_get_tx_queue(port->dev, 0);
 	u32 packets, bytes;
-	unsigned long left;
-	u64 taken;
 
 	__netif_tx_lock_bh(txq);
 	if (!port->tx || port->stalled)
@@ -203,11 +217,9 @@ void mm_tx_stall(struct work_struct *work)
 	queued(port, &packets, &bytes);
 	if (!netif_tx_queue_stopped(txq) && !packets)
 		goto out;	/* the peer has caught up */
-	left = port->behind_since + patience(port) - jiffies;
-	taken = port->count[MM_TX_BYTES] - port->behind_bytes;
-	if ((long)left > 0) {
-		queue_delayed_work(mm_wq, &port->stall, left);
-	} else if (taken >= (u64)MM_STALL_RATE * patience(port) / HZ) {
+	if (time_before(jiffies, port->behind_since + patience(port))) {
+		look_soon(port);
+	} else if (taken(port) - port->behind_bytes >= (u64)MM_STALL_RATE * patience(port) / HZ) {
 		watch(port);
 	} else {
 		stall(port);

@@ -50,7 +50,7 @@ static void behind(u64 taken)
 {
 	netif_tx_lock_bh(port[P]->dev);
 	port[P]->behind_since = jiffies - 60 * HZ;
-	port[P]->behind_bytes = count(P, MM_TX_BYTES) - taken;
+	port[P]->behind_bytes -= taken;
 	netif_tx_unlock_bh(port[P]->dev);
 	mod_delayed_work(mm_wq, &port[P]->stall, 0);
 	flush_delayed_work(&port[P]->stall);
