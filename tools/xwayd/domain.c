@@ -284,11 +284,18 @@ static bool forget_unseen(struct xwayd *x, int64_t now)
 			continue;
 		}
 		/* The hypervisor may still know why. */
-		if (identify(x, d, d->id, &info, uuid) == SOMEBODY) {
+		switch (identify(x, d, d->id, &info, uuid)) {
+		case SOMEBODY:
 			if (strcmp(uuid, d->uuid))
 				replaced = true;
 			else if (info.ended)
 				reason = info.ended;
+			break;
+		case UNKNOWN:
+			sooner(&x->again_at, now + RETRY_MS);
+			break;
+		default:
+			break;
 		}
 		if (!d->ended)
 			end(x, d, reason, now);

@@ -195,13 +195,16 @@ static void relay_one(struct xwayd *x, struct domain *from, struct peer *p, int6
 	free(value);
 }
 
-/* One look for each of its peers at once, and a few more: then it has to wait. */
+/*
+ * At once it may take back what it has offered to each peer and offer anew, as when its module
+ * is loaded again, and a few more. Then it has to wait.
+ */
 static unsigned int most_at_once(const struct domain *from)
 {
 	unsigned int n = BURST;
 
 	for (const struct peer *p = from->peers; p; p = p->next)
-		n++;
+		n += 2;
 	return n;
 }
 

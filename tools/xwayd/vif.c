@@ -170,7 +170,9 @@ void vif_find_conflicts(struct xwayd *x, FILE *told)
 	qsort(held, n, sizeof(*held), compare_held);
 	for (unsigned int a = 0; a < n; a++)
 		for (unsigned int b = a + 1; b < n && !compare_place(held[a].vif, held[b].vif); b++)
-			if (!(held[a].vif->struck && held[b].vif->struck) &&
+			/* Within a domain see is_unique(). */
+			if (held[a].d != held[b].d &&
+			    !(held[a].vif->struck && held[b].vif->struck) &&
 			    claim_meet(x, held[a].d, held[b].d, SERVICE_NET))
 				strike(&held[a], &held[b], told);
 	free(held);

@@ -58,6 +58,7 @@ struct xs {
 static int open_daemon(const char *path)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	struct timeval limit = { .tv_sec = LIMIT_MS / 1000, .tv_usec = LIMIT_MS % 1000 * 1000 };
 	int fd, err;
 
 	if (strlen(path) >= sizeof(addr.sun_path)) {
@@ -65,8 +66,12 @@ static int open_daemon(const char *path)
 		return -1;
 	}
 	strcpy(addr.sun_path, path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0 || !connect(fd, (struct sockaddr *)&addr, sizeof(addr)))
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return fd;
+	/* Its queue is short. A busy daemon is waited for, as it is for an answer. */
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	if (!connect(fd, (struct sockaddr *)&addr, sizeof(addr)) && !fcntl(fd, F_SETFL, O_NONBLOCK))
 		return fd;
 	err = errno;
 	close(fd);
