@@ -758,31 +758,46 @@ static void test_id_reused(void)
 	expect("2/xway/peer/1", NULL);
 }
 
+static void goes_on(void)
+{
+	mem_end(&m, 1, NULL);
+	mem_run(&m, &x, 1500);
+	expect("2/xway/peer/1", UUID_A " 10.0.0.1");
+	expect("2/xway/link/1", NULL);
+}
+
+static void offers_anew(void)
+{
+	mem_guest(&m, 1, "xway/2", OFFER_1B);
+	mem_run(&m, &x, 300);
+	expect("2/xway/link/1", OFFER_1B);
+}
+
+static void another_has_its_id(void)
+{
+	mem_create(&m, 1, UUID_C, "app1", "10.0.0.9");
+	mem_run(&m, &x, 300);
+	expect("1/xway/peer/2", UUID_B " 10.0.0.2 fd00::2");
+	expect("1/xway/link/2", NULL);
+}
+
 /* What was offered before a suspend stays of no use, also if all is read again. */
 static void test_stale_after_reload(void)
 {
 	two();
 	mem_end(&m, 1, "suspend");
 	mem_run(&m, &x, 300);
-	mem_end(&m, 1, NULL);
-	mem_run(&m, &x, 1500);
-	expect("2/xway/peer/1", UUID_A " 10.0.0.1");
-	expect("2/xway/link/1", NULL);
+	goes_on();
 	xwayd_reload(&x, policy("group shop app1 db1\n"));
 	mem_run(&m, &x, 1500);
 	expect("2/xway/link/1", NULL);
-	mem_guest(&m, 1, "xway/2", OFFER_1B);
-	mem_run(&m, &x, 300);
-	expect("2/xway/link/1", OFFER_1B);
+	offers_anew();
 	/* So does what was offered to the one that had the id before. */
 	mem_destroy(&m, 1);
 	mem_run(&m, &x, 300);
 	xwayd_reload(&x, policy("group shop app1 db1\n"));
 	mem_run(&m, &x, 300);
-	mem_create(&m, 1, UUID_C, "app1", "10.0.0.9");
-	mem_run(&m, &x, 300);
-	expect("1/xway/peer/2", UUID_B " 10.0.0.2 fd00::2");
-	expect("1/xway/link/2", NULL);
+	another_has_its_id();
 }
 
 static void test_stale_after_restart(void)
@@ -791,20 +806,12 @@ static void test_stale_after_restart(void)
 	mem_end(&m, 1, "suspend");
 	mem_run(&m, &x, 300);
 	restart("group shop app1 db1\n");
-	mem_end(&m, 1, NULL);
-	mem_run(&m, &x, 1500);
-	expect("2/xway/peer/1", UUID_A " 10.0.0.1");
-	expect("2/xway/link/1", NULL);
-	mem_guest(&m, 1, "xway/2", OFFER_1B);
-	mem_run(&m, &x, 300);
-	expect("2/xway/link/1", OFFER_1B);
+	goes_on();
+	offers_anew();
 	mem_destroy(&m, 1);
 	mem_run(&m, &x, 300);
 	restart("group shop app1 db1\n");
-	mem_create(&m, 1, UUID_C, "app1", "10.0.0.9");
-	mem_run(&m, &x, 300);
-	expect("1/xway/peer/2", UUID_B " 10.0.0.2 fd00::2");
-	expect("1/xway/link/2", NULL);
+	another_has_its_id();
 	mem_guest(&m, 2, "xway/1", "1 00000000000000bb 5 0");
 	mem_run(&m, &x, 300);
 	expect("1/xway/link/2", "1 00000000000000bb 5 0");

@@ -73,7 +73,7 @@ static void read_locked(struct xwayd *x, struct domain *d, const char *vif)
 {
 	char dir[STORE_PATH], *mode;
 
-	snprintf(dir, sizeof(dir), "/xapi/%s/private/vif/%.8s", d->handle, vif);
+	vif_private_dir(d, vif, dir);
 	mode = read_node(x, dir, "locking-mode");
 	if (mode && !strcmp(mode, "locked")) {
 		read_addrs(x, d, dir, "ipv4-allowed");
@@ -122,10 +122,7 @@ static void read_vifs(struct xwayd *x, struct domain *d)
  */
 static bool serves_another(struct xwayd *x, const char *dir)
 {
-	char *target = read_node(x, dir, "target");
-
-	free(target);
-	return target;
+	return has_node(x, dir, "target");
 }
 
 static void read_name(struct xwayd *x, struct domain *d, const char *dir)
@@ -266,21 +263,9 @@ static void collect(struct xwayd *x, struct domain *d)
 		(!named_only(d) || in_a_group(x, d)) && !is_second(x, d) && d->known && !d->serves;
 }
 
-struct held {
-	struct domain *d;
-	unsigned int i;
-};
-
-static int compare_held(const void *a, const void *b)
-{
-	const struct held *ha = a, *hb = b;
-	int ret = addr_compare(&ha->d->addrs[ha->i], &hb->d->addrs[hb->i]);
-
-	return ret ? ret : (ha->d->id > hb->d->id) - (ha->d->id < hb->d->id);
-}
-
-bool claim_meet(const struct xwayd *x, const struct domain *a, const struct domain *b,
-		unsigned int service)
+/* Can either of the two, or a third one, use the service with both? */
+static bool meet(const struct xwayd *x, const struct domain *a, const struct domain *b,
+		 unsigned int service)
 {
 	if (claim_services(x, a, b) & service)
 		return true;
@@ -294,25 +279,48 @@ bool claim_meet(const struct xwayd *x, const struct domain *a, const struct doma
 	return false;
 }
 
-/*
- * Would anybody see the address at both of them? If each of the two has lost it to
- * another one already, the answer changes nothing.
- */
-static bool conflict(const struct xwayd *x, const struct held *a, const struct held *b)
+static int compare_held(const void *a, const void *b, void *arg)
 {
-	if (a->d->struck[a->i] && b->d->struck[b->i])
-		return false;
-	return claim_meet(x, a->d, b->d, SERVICE_SOCKETS);
+	const struct held *ha = a, *hb = b;
+	const struct contest *contest = arg;
+	int ret = contest->compare(ha->what, hb->what);
+
+	return ret ? ret : (ha->d->id > hb->d->id) - (ha->d->id < hb->d->id);
 }
 
-static void strike(struct held *a, struct held *b, FILE *told)
+/* If each of the two has lost it to another one already, this changes nothing. */
+static void settle(struct xwayd *x, const struct contest *contest, const struct held *a,
+		   const struct held *b, FILE *told)
+{
+	if (a->d == b->d || (*a->struck && *b->struck) || !meet(x, a->d, b->d, contest->service))
+		return;
+	*a->struck = *b->struck = true;
+	contest->tell(told, a, b);
+}
+
+void claim_settle(struct xwayd *x, const struct contest *contest, struct held *held, unsigned int n,
+		  FILE *told)
+{
+	qsort_r(held, n, sizeof(*held), compare_held, (void *)contest);
+	for (unsigned int a = 0; a < n; a++)
+		for (unsigned int b = a + 1; b < n; b++) {
+			if (contest->compare(held[a].what, held[b].what))
+				break;
+			settle(x, contest, &held[a], &held[b], told);
+		}
+}
+
+static int compare_addrs(const void *a, const void *b)
+{
+	return addr_compare(a, b);
+}
+
+static void tell_addr(FILE *told, const struct held *a, const struct held *b)
 {
 	char text[ADDR_TEXT];
 
-	a->d->struck[a->i] = true;
-	b->d->struck[b->i] = true;
 	fprintf(told, "address %s is claimed by %s and %s: given to neither\n",
-		addr_format(&a->d->addrs[a->i], text), domain_label(a->d), domain_label(b->d));
+		addr_format(a->what, text), domain_label(a->d), domain_label(b->d));
 }
 
 static void log_conflicts(struct xwayd *x, char *told)
@@ -328,6 +336,7 @@ static void log_conflicts(struct xwayd *x, char *told)
 
 static void find_conflicts(struct xwayd *x, FILE *told)
 {
+	static const struct contest addrs = { SERVICE_SOCKETS, compare_addrs, tell_addr };
 	unsigned int n = 0, at = 0;
 	struct held *held;
 
@@ -336,17 +345,8 @@ static void find_conflicts(struct xwayd *x, FILE *told)
 	held = must(calloc(n + 1, sizeof(*held)));
 	for (struct domain *d = x->domains; d; d = d->next)
 		for (unsigned int i = 0; i < d->n_addrs; i++)
-			held[at++] = (struct held){ d, i };
-	qsort(held, n, sizeof(*held), compare_held);
-
-	for (unsigned int a = 0; a < n; a++)
-		for (unsigned int b = a + 1; b < n; b++) {
-			if (addr_compare(&held[a].d->addrs[held[a].i],
-					 &held[b].d->addrs[held[b].i]))
-				break;
-			if (conflict(x, &held[a], &held[b]))
-				strike(&held[a], &held[b], told);
-		}
+			held[at++] = (struct held){ d, &d->addrs[i], &d->struck[i] };
+	claim_settle(x, &addrs, held, n, told);
 	free(held);
 }
 

@@ -274,12 +274,11 @@ static void load(struct xwayd *x, struct domain *d, int64_t now)
 static bool age_offer(struct xwayd *x, struct domain *d, struct domain *q, int64_t now)
 {
 	struct peer *r = find_or_add(q, seek(&q->peers, d->id), d->id);
+	bool failed;
 	size_t len;
-	char *offer = offer_read(x, d->id, q->id, &len);
+	char *offer = offer_read(x, d->id, q->id, &len, &failed);
 
-	if (!offer && errno != ENOENT) {
-		log_err("cannot read the offer of domain %u to domain %u: %s", d->id, q->id,
-			strerror(errno));
+	if (failed) {
 		sooner(&x->again_at, now + RETRY_MS);
 		return false;
 	}

@@ -42,12 +42,18 @@ static bool take_char(const char **at, char c)
 	return true;
 }
 
-char *offer_read(struct xwayd *x, unsigned int from, unsigned int to, size_t *len)
+/* To be freed; NULL: there is none, or it could not be read, which is logged. */
+char *offer_read(struct xwayd *x, unsigned int from, unsigned int to, size_t *len, bool *failed)
 {
-	char path[STORE_PATH];
+	char path[STORE_PATH], *value;
 
 	snprintf(path, sizeof(path), "/local/domain/%u/data/xway/%u", from, to);
-	return x->store->ops->read(x->store->ctx, path, len);
+	value = x->store->ops->read(x->store->ctx, path, len);
+	*failed = !value && errno != ENOENT;
+	if (*failed)
+		log_err("cannot read the offer of domain %u to domain %u: %s", from, to,
+			strerror(errno));
+	return value;
 }
 
 /* @value has a NUL behind its @len bytes. */
@@ -166,13 +172,12 @@ static void relay_one(struct xwayd *x, struct domain *from, struct peer *p, int6
 	struct domain *to = p->owner;
 	size_t len = 0;
 	char *value;
+	bool failed;
 
 	p->introduced = false;
 	p->relay_at = now + CHANGE_MS;
-	value = offer_read(x, from->id, to->id, &len);
-	if (!value && errno != ENOENT) {
-		log_err("cannot read the offer of domain %u to domain %u: %s", from->id, to->id,
-			strerror(errno));
+	value = offer_read(x, from->id, to->id, &len, &failed);
+	if (failed) {
 		p->relay_at = now + RETRY_MS;
 		queue(x, from, p, p->relay_at);
 		return;

@@ -60,7 +60,15 @@ char *read_node(struct xwayd *x, const char *dir, const char *leaf)
 	return value;
 }
 
-/* The same of the names in a directory. */
+bool has_node(struct xwayd *x, const char *dir, const char *leaf)
+{
+	char *value = read_node(x, dir, leaf);
+
+	free(value);
+	return value;
+}
+
+/* As read_node() of the names in a directory. */
 char **list_nodes(struct xwayd *x, const char *dir, unsigned int *n)
 {
 	char **names = x->store->ops->list(x->store->ctx, dir, n);

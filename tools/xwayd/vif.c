@@ -46,8 +46,7 @@ static bool is_bridged(const char *script)
 			!strcmp(name, "vif"));
 }
 
-/* xapi keeps there what the guest need not know of an interface. */
-static void private_dir(const struct domain *d, const char *name, char dir[STORE_PATH])
+void vif_private_dir(const struct domain *d, const char *name, char dir[STORE_PATH])
 {
 	snprintf(dir, STORE_PATH, "/xapi/%s/private/vif/%.8s", d->handle, name);
 }
@@ -60,7 +59,7 @@ static char *bridge_of(struct xwayd *x, const struct domain *d, const char *name
 {
 	char private[STORE_PATH], *bridge;
 
-	private_dir(d, name, private);
+	vif_private_dir(d, name, private);
 	bridge = read_node(x, private, "bridge");
 	return bridge ? bridge : read_node(x, dir, "bridge");
 }
@@ -78,21 +77,13 @@ static char *network(struct xwayd *x, const struct domain *d, const char *number
 	return name;
 }
 
-static bool has_node(struct xwayd *x, const char *dir, const char *leaf)
-{
-	char *value = read_node(x, dir, leaf);
-
-	free(value);
-	return value;
-}
-
 /* xapi has the switch filter what a locked interface sends, so it must see all. */
 static bool is_locked(struct xwayd *x, const struct domain *d, const char *name)
 {
 	char dir[STORE_PATH], *mode;
 	bool locked;
 
-	private_dir(d, name, dir);
+	vif_private_dir(d, name, dir);
 	mode = read_node(x, dir, "locking-mode");
 	locked = mode && strcmp(mode, "unlocked");
 	free(mode);
@@ -122,59 +113,44 @@ void vif_read(struct xwayd *x, struct domain *d, const char *name)
 	free(script);
 }
 
-struct held {
-	struct domain *d;
-	struct vif *vif;
-};
-
-static int compare_place(const struct vif *a, const struct vif *b)
+static int compare_places(const void *a, const void *b)
 {
-	int ret = strcmp(a->mac, b->mac);
+	const struct vif *va = a, *vb = b;
+	int ret = strcmp(va->mac, vb->mac);
 
-	return ret ? ret : strcmp(a->bridge, b->bridge);
+	return ret ? ret : strcmp(va->bridge, vb->bridge);
 }
 
-static int compare_held(const void *a, const void *b)
+static void tell_vif(FILE *told, const struct held *a, const struct held *b)
 {
-	const struct held *ha = a, *hb = b;
-	int ret = compare_place(ha->vif, hb->vif);
+	const struct vif *vif = a->what;
 
-	return ret ? ret : (ha->d->id > hb->d->id) - (ha->d->id < hb->d->id);
-}
-
-static void strike(struct held *a, struct held *b, FILE *told)
-{
-	a->vif->struck = b->vif->struck = true;
 	fprintf(told, "%s on one bridge is of %s and %s: neither exchanges packets by it\n",
-		a->vif->mac, domain_label(a->d), domain_label(b->d));
+		vif->mac, domain_label(a->d), domain_label(b->d));
 }
 
 /*
  * A bridge sends to whoever was heard last with an address. Shared memory would go to
- * one of the two only, whoever is meant: so neither is taken.
+ * one of the two only, whoever is meant: so neither is taken. Within a domain see
+ * is_unique().
  */
 void vif_find_conflicts(struct xwayd *x, FILE *told)
 {
-	unsigned int n = 0;
+	static const struct contest vifs = { SERVICE_NET, compare_places, tell_vif };
+	unsigned int n = 0, at = 0;
 	struct held *held;
 
 	for (struct domain *d = x->domains; d; d = d->next)
 		n += d->n_vifs;
 	held = must(calloc(n + 1, sizeof(*held)));
-	n = 0;
 	for (struct domain *d = x->domains; d; d = d->next)
 		for (unsigned int i = 0; i < d->n_vifs; i++) {
-			d->vifs[i].struck = false;
-			held[n++] = (struct held){ d, &d->vifs[i] };
+			struct vif *vif = &d->vifs[i];
+
+			vif->struck = false;
+			held[at++] = (struct held){ d, vif, &vif->struck };
 		}
-	qsort(held, n, sizeof(*held), compare_held);
-	for (unsigned int a = 0; a < n; a++)
-		for (unsigned int b = a + 1; b < n && !compare_place(held[a].vif, held[b].vif); b++)
-			/* Within a domain see is_unique(). */
-			if (held[a].d != held[b].d &&
-			    !(held[a].vif->struck && held[b].vif->struck) &&
-			    claim_meet(x, held[a].d, held[b].d, SERVICE_NET))
-				strike(&held[a], &held[b], told);
+	claim_settle(x, &vifs, held, n, told);
 	free(held);
 }
 

@@ -14,8 +14,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 #define DAEMON "/var/run/xenstored/socket"
 #define DEVICE "/dev/xen/xenbus"
@@ -142,14 +143,6 @@ static bool broken(struct xs *xs, int err)
 	xs->broken = err;
 	errno = err;
 	return false;
-}
-
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
 /* Goes on after a read or a write that failed: when it can be done, if it ever can. */

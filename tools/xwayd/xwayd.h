@@ -143,14 +143,31 @@ bool domain_may_complain(struct domain *d, int64_t now);
 /* claim.c: which addresses they have */
 void claim_apply(struct xwayd *x, int64_t now);
 unsigned int claim_services(const struct xwayd *x, const struct domain *a, const struct domain *b);
-/* Can either of the two, or a third one, use the service with both? */
-bool claim_meet(const struct xwayd *x, const struct domain *a, const struct domain *b,
-		unsigned int service);
+
+/* What a domain has that no two may have. */
+struct held {
+	struct domain *d;
+	const void *what;
+	bool *struck; /* it has it no more, as another one has it, too */
+};
+
+/* How such things are told apart. What one service uses matters to those that it joins. */
+struct contest {
+	unsigned int service;
+	int (*compare)(const void *a, const void *b);
+	void (*tell)(FILE *told, const struct held *a, const struct held *b);
+};
+
+/* Strikes what somebody would see at two domains, and tells of it. */
+void claim_settle(struct xwayd *x, const struct contest *contest, struct held *held, unsigned int n,
+		  FILE *told);
 bool claim_may_talk(const struct xwayd *x, const struct domain *a, const struct domain *b);
 
 /* vif.c: which virtual interfaces they have */
 void vif_forget(struct domain *d);
 void vif_read(struct xwayd *x, struct domain *d, const char *name);
+/* Where xapi keeps what the guest need not know of an interface. */
+void vif_private_dir(const struct domain *d, const char *name, char dir[STORE_PATH]);
 void vif_find_conflicts(struct xwayd *x, FILE *told);
 char *vif_pairs(const struct domain *d, const struct domain *q);
 
@@ -164,7 +181,7 @@ void peer_set_link(struct xwayd *x, struct domain *d, struct peer *peer, const c
 		   int64_t now);
 
 /* relay.c: offers from one domain to another */
-char *offer_read(struct xwayd *x, unsigned int from, unsigned int to, size_t *len);
+char *offer_read(struct xwayd *x, unsigned int from, unsigned int to, size_t *len, bool *failed);
 bool offer_ok(const char *value, size_t len, unsigned int from, unsigned int to);
 void relay_changed(struct xwayd *x, struct domain *from, const char *path);
 void relay_introduced(struct xwayd *x, struct domain *from, struct peer *p);
@@ -178,6 +195,7 @@ void set_string(char **where, const char *value);
 bool same_string(const char *a, const char *b);
 void *must(void *allocated);
 char *read_node(struct xwayd *x, const char *dir, const char *leaf);
+bool has_node(struct xwayd *x, const char *dir, const char *leaf);
 char **list_nodes(struct xwayd *x, const char *dir, unsigned int *n);
 
 #endif
