@@ -13,9 +13,6 @@
 #include "arena.h"
 #include "link.h"
 
-/* Most pages that one call of the transport maps or unmaps */
-#define BATCH 16
-
 /* Map the first pages of @refs. Return: how many, or a negative errno. */
 static int import_map(struct link *link, const u32 *refs, struct xway_mapping **m, u32 n)
 {
@@ -40,9 +37,9 @@ static void import_unmap(struct link *link, struct xway_mapping **m, u32 n)
 /* Pages that are to be mapped, or unmapped, together */
 struct batch {
 	u32 n;
-	u32 nr[BATCH];
-	u32 ref[BATCH];
-	struct xway_mapping *m[BATCH];
+	u32 nr[XWAY_MAP_BATCH];
+	u32 ref[XWAY_MAP_BATCH];
+	struct xway_mapping *m[XWAY_MAP_BATCH];
 };
 
 /*
@@ -94,7 +91,7 @@ static void batch_unmap(struct link *link, struct batch *b)
 static void batch_unmap_add(struct link *link, struct batch *b, struct xway_mapping *m)
 {
 	b->m[b->n++] = m;
-	if (b->n == BATCH)
+	if (b->n == XWAY_MAP_BATCH)
 		batch_unmap(link, b);
 }
 
@@ -102,7 +99,7 @@ static int batch_map_add(struct link *link, struct batch *b, u32 nr, u32 ref)
 {
 	b->nr[b->n] = nr;
 	b->ref[b->n++] = ref;
-	return b->n == BATCH ? batch_map(link, b) : 0;
+	return b->n == XWAY_MAP_BATCH ? batch_map(link, b) : 0;
 }
 
 /* The reference of the peer's page @nr */

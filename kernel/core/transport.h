@@ -10,6 +10,9 @@
 struct page;
 struct link;
 
+/* Most pages that one call of @map or @unmap is for */
+#define XWAY_MAP_BATCH 16
+
 /**
  * struct xway_mapping - one page of the peer, mapped read-only
  * @page: the struct page of the mapping in this domain
@@ -35,11 +38,11 @@ struct xway_mapping {
  *	-EBUSY while the peer still maps the page, which must then not be freed.
  * @abandon: take the page over for good, and free it when the peer has unmapped
  *	it. Context: process.
- * @map: map the peer's pages of the references @refs, @n of them. Context: process,
- *	link's lock held; may sleep. Return: how many of the first ones are mapped now,
- *	at least one; or for the first one -EPROTO if the peer has not shared such a
- *	page, or another negative errno.
- * @unmap: undo @map for @n pages. Context: process, link's lock held.
+ * @map: map the peer's pages of the references @refs, @n of them: one to
+ *	XWAY_MAP_BATCH. Context: process, link's lock held; may sleep. Return: how many of
+ *	the first ones are mapped now, at least one; or for the first one -EPROTO if the
+ *	peer has not shared such a page, or another negative errno.
+ * @unmap: undo @map for @n pages, as many. Context: process, link's lock held.
  * @notify: send the peer an event. Context: any.
  * @gone: has the peer ended, for good? Optional. Context: process, link's lock held, the
  *	peer's header is mapped.

@@ -81,14 +81,10 @@ static int spare_take(struct page **pages, u32 n)
 	return taken;
 }
 
-/* Most pages that one hypercall maps or unmaps */
-#define BATCH 16
-
-/* Unmap up to BATCH pages. */
-static void unmap_some(struct link *link, struct xway_mapping **m, u32 n)
+static void xen_unmap(struct link *link, struct xway_mapping **m, u32 n)
 {
-	struct gnttab_unmap_grant_ref ops[BATCH];
-	struct page *pages[BATCH];
+	struct gnttab_unmap_grant_ref ops[XWAY_MAP_BATCH];
+	struct page *pages[XWAY_MAP_BATCH];
 	u32 i, unmapped = 0;
 	int err;
 
@@ -108,14 +104,6 @@ static void unmap_some(struct link *link, struct xway_mapping **m, u32 n)
 	gnttab_free_pages(unmapped, pages);
 }
 
-static void xen_unmap(struct link *link, struct xway_mapping **m, u32 n)
-{
-	u32 i;
-
-	for (i = 0; i < n; i += BATCH)
-		unmap_some(link, m + i, min_t(u32, n - i, BATCH));
-}
-
 /*
  * Each page has an address of its own: a PV guest cannot vmap() granted pages. Xen maps
  * what it can, so the pages behind the first one that it has refused are unmapped.
@@ -123,12 +111,12 @@ static void xen_unmap(struct link *link, struct xway_mapping **m, u32 n)
 static int xen_map(struct link *link, const u32 *refs, struct xway_mapping **m, u32 n)
 {
 	struct xen_port *p = link->tp_data;
-	struct gnttab_map_grant_ref ops[BATCH];
-	struct xway_mapping *undo[BATCH];
-	struct page *pages[BATCH];
+	struct gnttab_map_grant_ref ops[XWAY_MAP_BATCH];
+	struct xway_mapping *undo[XWAY_MAP_BATCH];
+	struct page *pages[XWAY_MAP_BATCH];
 	int got, err, i, mapped = 0, undone = 0;
 
-	got = spare_take(pages, min_t(u32, n, BATCH));
+	got = spare_take(pages, n);
 	if (got < 0)
 		return got;
 	for (i = 0; i < got; i++)
@@ -148,7 +136,8 @@ static int xen_map(struct link *link, const u32 *refs, struct xway_mapping **m, 
 		else
 			undo[undone++] = m[i];
 	}
-	xen_unmap(link, undo, undone);
+	if (undone)
+		xen_unmap(link, undo, undone);
 	if (mapped)
 		return mapped;
 	return err ?: ops[0].status == GNTST_no_space ? -ENOSPC : -EPROTO;

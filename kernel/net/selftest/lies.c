@@ -63,52 +63,58 @@ static bool lies_indices(void)
 	return true;
 }
 
+/* A sends a frame behind a record, which has its length, and P takes it. */
+static void write_frame(const struct mm_record *rec, const void *frame)
+{
+	struct mm_chan *ch = port[A]->ch;
+	u32 at, i, n = sizeof(*rec);
+
+	/* The kernel may send by A's device, too. */
+	netif_tx_lock_bh(port[A]->dev);
+	at = port[A]->prod;
+	memcpy(xway_ring_at(ch->ring, at, ch->size, &n), rec, sizeof(*rec));
+	for (i = 0; i < rec->len; i += n) {
+		void *to;
+
+		n = rec->len - i;
+		to = xway_ring_at(ch->ring, at + sizeof(*rec) + i, ch->size, &n);
+		memcpy(to, frame + i, n);
+	}
+	port[A]->prod = at + mm_space(rec->len);
+	ring_store_release(&words(A)->prod, port[A]->prod);
+	netif_tx_unlock_bh(port[A]->dev);
+	poll(P);
+}
+
 /* Headers and frames of random bytes: each is dropped, or is the network's to judge. */
 static bool lies_noise(void)
 {
+	static const u16 types[] = { ETH_P_IP, ETH_P_IPV6, ETH_P_8021Q };
 	u64 packets = count(P, MM_RX_PACKETS), bad = count(P, MM_RX_BAD_HEADER);
+	const struct mm_chan *ch = port[A]->ch;
+	static u8 frame[ETH_HLEN + 3000];
+	struct mm_record rec;
 	u32 n;
 
 	for (n = 0; n < 3000; n++) {
-		struct mm_chan *ch = port[A]->ch;
-		u32 at, len = ETH_HLEN + get_random_u32() % 3000, i, size;
-		struct mm_record *rec;
-
-		/* The kernel may send by A's device, too. */
-		netif_tx_lock_bh(port[A]->dev);
-		at = port[A]->prod;
-
-		for (i = 0; i < len; i += size) {
-			void *to;
-
-			size = len - i;
-			to = xway_ring_at(ch->ring, at + sizeof(*rec) + i, ch->size, &size);
-			get_random_bytes(to, size);
-			/* Often enough one that is looked at: IPv4, IPv6, a VLAN's */
-			if (!i && size >= ETH_HLEN + 1 && n % 4) {
-				static const u16 types[] = { ETH_P_IP, ETH_P_IPV6, ETH_P_8021Q };
-
-				*(__be16 *)(to + 12) = htons(types[n % 3]);
-				*(u8 *)(to + ETH_HLEN) = n % 3 ? 0x60 : 0x45;
-			}
+		get_random_bytes(&rec, sizeof(rec));
+		rec.len = ETH_HLEN + get_random_u32() % 3000;
+		get_random_bytes(frame, rec.len);
+		/* Often enough one that is looked at: IPv4, IPv6, a VLAN's */
+		if (rec.len > ETH_HLEN && n % 4) {
+			*(__be16 *)(frame + 12) = htons(types[n % 3]);
+			frame[ETH_HLEN] = n % 3 ? 0x60 : 0x45;
 		}
-		size = sizeof(*rec);
-		rec = xway_ring_at(ch->ring, at, ch->size, &size);
-		get_random_bytes(rec, sizeof(*rec));
-		rec->len = len;
-		rec->hdr.flags &= VIRTIO_NET_HDR_F_NEEDS_CSUM | VIRTIO_NET_HDR_F_DATA_VALID;
+		rec.hdr.flags &= VIRTIO_NET_HDR_F_NEEDS_CSUM | VIRTIO_NET_HDR_F_DATA_VALID;
 		if (n % 4 == 1)
-			rec->hdr.gso_type %= 8;
+			rec.hdr.gso_type %= 8;
 		else if (n % 4 == 3)
-			rec->hdr.gso_type = VIRTIO_NET_HDR_GSO_NONE;
+			rec.hdr.gso_type = VIRTIO_NET_HDR_GSO_NONE;
 		if (n % 3) {
-			rec->hdr.csum_start = (__force __virtio16)(get_random_u32() % 100);
-			rec->hdr.csum_offset = (__force __virtio16)(get_random_u32() % 20);
+			rec.hdr.csum_start = (__force __virtio16)(get_random_u32() % 100);
+			rec.hdr.csum_offset = (__force __virtio16)(get_random_u32() % 20);
 		}
-		port[A]->prod = at + mm_space(len);
-		ring_store_release(&words(A)->prod, port[A]->prod);
-		netif_tx_unlock_bh(port[A]->dev);
-		poll(P);
+		write_frame(&rec, frame);
 		EXPECT(port[A]->ch == ch);
 	}
 	packets = count(P, MM_RX_PACKETS) - packets;
@@ -140,39 +146,20 @@ static struct packet_type look_type = {
 };
 
 /* A sends an IPv4 packet of 200 bytes of a protocol above IP, with such a header. */
-static bool send_lie(u16 type, u8 protocol, const struct virtio_net_hdr *hdr)
+static void send_lie(u16 type, u8 protocol, const struct virtio_net_hdr *hdr)
 {
-	u32 size = sizeof(struct mm_record), at, len = ETH_HLEN + 200;
-	struct mm_chan *ch = port[A]->ch;
-	struct mm_record *rec;
-	struct ethhdr *eth;
-	struct iphdr *ip;
-	u8 frame[ETH_HLEN + 200] = {};
+	struct {
+		struct ethhdr eth;
+		struct iphdr ip;
+		u8 rest[200 - sizeof(struct iphdr)];
+	} __packed frame = {
+		.eth.h_proto = htons(type),
+		.ip = { .version = 4, .ihl = 5, .protocol = protocol, .tot_len = htons(200) },
+	};
+	const struct mm_record rec = { .len = sizeof(frame), .hdr = *hdr };
 
-	eth = (void *)frame;
-	eth_broadcast_addr(eth->h_dest);
-	eth->h_proto = htons(type);
-	ip = (void *)(eth + 1);
-	ip->version = 4;
-	ip->ihl = 5;
-	ip->protocol = protocol;
-	ip->tot_len = htons(200);
-	netif_tx_lock_bh(port[A]->dev);
-	at = port[A]->prod;
-	rec = xway_ring_at(ch->ring, at, ch->size, &size);
-	rec->len = len;
-	rec->hdr = *hdr;
-	for (size = 0; size < len; size++) {
-		u32 one = 1;
-
-		*(u8 *)xway_ring_at(ch->ring, at + sizeof(*rec) + size, ch->size, &one) =
-			frame[size];
-	}
-	port[A]->prod = at + mm_space(len);
-	ring_store_release(&words(A)->prod, port[A]->prod);
-	netif_tx_unlock_bh(port[A]->dev);
-	poll(P);
-	return true;
+	eth_broadcast_addr(frame.eth.h_dest);
+	write_frame(&rec, &frame);
 }
 
 static __virtio16 v16(u16 n)
@@ -191,39 +178,39 @@ static bool lies_checksums(void)
 
 	/* Into the EtherType, and the source's address, of what is no IP */
 	hdr.csum_offset = v16(12);
-	EXPECT(send_lie(0x88b5, IPPROTO_UDP, &hdr));
+	send_lie(0x88b5, IPPROTO_UDP, &hdr);
 	hdr.csum_start = v16(26);
 	hdr.csum_offset = v16(0);
-	EXPECT(send_lie(0x88b5, IPPROTO_UDP, &hdr));
+	send_lie(0x88b5, IPPROTO_UDP, &hdr);
 	EXPECT(count(P, MM_RX_BAD_HEADER) == bad + 2);
 	/* IP's source; UDP's port */
 	got.n = 0;
-	EXPECT(send_lie(ETH_P_IP, IPPROTO_UDP, &hdr));
+	send_lie(ETH_P_IP, IPPROTO_UDP, &hdr);
 	EXPECT(got.n == 1 && got.start == sizeof(struct iphdr) &&
 	       got.offset == offsetof(struct udphdr, check));
 	hdr.csum_start = v16(ETH_HLEN + sizeof(struct iphdr));
 	hdr.csum_offset = v16(2);
-	EXPECT(send_lie(ETH_P_IP, IPPROTO_TCP, &hdr));
+	send_lie(ETH_P_IP, IPPROTO_TCP, &hdr);
 	EXPECT(got.n == 2 && got.offset == offsetof(struct tcphdr, check) && !got.size);
-	EXPECT(send_lie(ETH_P_IP, IPPROTO_GRE, &hdr));
+	send_lie(ETH_P_IP, IPPROTO_GRE, &hdr);
 	EXPECT(count(P, MM_RX_BAD_HEADER) == bad + 3);
 	/* Segments of another protocol than the packet's; of none; without a checksum left out */
 	hdr.gso_size = v16(100);
 	hdr.gso_type = VIRTIO_NET_HDR_GSO_TCPV4;
-	EXPECT(send_lie(ETH_P_IP, IPPROTO_UDP, &hdr));
+	send_lie(ETH_P_IP, IPPROTO_UDP, &hdr);
 	hdr.gso_type = VIRTIO_NET_HDR_GSO_TCPV6;
-	EXPECT(send_lie(ETH_P_IP, IPPROTO_TCP, &hdr));
+	send_lie(ETH_P_IP, IPPROTO_TCP, &hdr);
 	hdr.gso_type = VIRTIO_NET_HDR_GSO_UDP;
-	EXPECT(send_lie(ETH_P_IP, IPPROTO_UDP, &hdr));
+	send_lie(ETH_P_IP, IPPROTO_UDP, &hdr);
 	hdr.gso_type = VIRTIO_NET_HDR_GSO_TCPV4;
 	hdr.gso_size = 0;
-	EXPECT(send_lie(ETH_P_IP, IPPROTO_TCP, &hdr));
+	send_lie(ETH_P_IP, IPPROTO_TCP, &hdr);
 	hdr.gso_size = v16(100);
 	hdr.flags = 0;
-	EXPECT(send_lie(ETH_P_IP, IPPROTO_TCP, &hdr));
+	send_lie(ETH_P_IP, IPPROTO_TCP, &hdr);
 	EXPECT(count(P, MM_RX_BAD_HEADER) == bad + 8 && got.n == 2);
 	hdr.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM;
-	EXPECT(send_lie(ETH_P_IP, IPPROTO_TCP, &hdr));
+	send_lie(ETH_P_IP, IPPROTO_TCP, &hdr);
 	EXPECT(got.n == 3 && got.size == 100);
 	EXPECT(count(P, MM_RX_BAD_HEADER) == bad + 8 && live());
 	return true;
