@@ -102,6 +102,8 @@ static void half_free(struct link *link, u32 id, u32 ring_page, u32 ring_pages)
 	}
 	xa_erase(&link->chans, id);
 	WRITE_ONCE(link->pub.n_chans, link->pub.n_chans - 1);
+	if (!link->pub.n_chans)
+		wake_up(&link->drained);
 	xway_reclaim_soon(link);
 }
 

@@ -28,9 +28,33 @@ static bool ctl_put(struct link *link, const struct xway_ctl *msg)
 	if (link->ctl.prod - READ_ONCE(link->import.hdr->ctl_cons) >= XWAY_CTLS)
 		return false;
 	slots[link->ctl.prod % XWAY_CTLS] = *msg;
+	WRITE_ONCE(link->ctl.prod, link->ctl.prod + 1);
 	/* Message before count: pairs with xway_ctl_run() at the peer. */
-	virt_store_release(&own->ctl_prod, ++link->ctl.prod);
+	virt_store_release(&own->ctl_prod, link->ctl.prod);
 	return true;
+}
+
+/* Have the peer look at the messages. Context: link's lock held. */
+static void ctl_post(struct link *link)
+{
+	/* As for a channel that was never posted: this post is always made. */
+	u32 last = link->bell.prod - XWAY_DOORBELL_SLOTS - 1;
+
+	xway_doorbell_post(link, XWAY_POST_CTL, &last);
+}
+
+/**
+ * xway_ctl_has_room() - do messages wait for a slot, and is there one now?
+ * @link: the link
+ *
+ * Context: any, within an RCU read section if the link's lock is not held.
+ */
+bool xway_ctl_has_room(const struct link *link)
+{
+	const struct xway_header *peer = link->import.hdr;
+
+	return READ_ONCE(link->ctl.queued) &&
+	       READ_ONCE(link->ctl.prod) - READ_ONCE(peer->ctl_cons) < XWAY_CTLS;
 }
 
 /**
@@ -42,8 +66,6 @@ static bool ctl_put(struct link *link, const struct xway_ctl *msg)
 void xway_ctl_flush(struct link *link)
 {
 	struct item *item, *next;
-	/* As for a channel that was never posted: this post is always made. */
-	u32 last = link->bell.prod - XWAY_DOORBELL_SLOTS - 1;
 	bool put = false;
 
 	lockdep_assert_held(&link->pub.lock);
@@ -52,11 +74,17 @@ void xway_ctl_flush(struct link *link)
 			break;
 		list_del(&item->node);
 		kfree(item);
-		link->ctl.queued--;
+		WRITE_ONCE(link->ctl.queued, link->ctl.queued - 1);
 		put = true;
 	}
-	if (put)
-		xway_doorbell_post(link, XWAY_POST_CTL, &last);
+	if (put) {
+		ctl_post(link);
+		if (!link->ctl.queued)
+			wake_up(&link->drained);
+	}
+	/* The peer posts once it has taken many: see xway_ctl_run(). One of an older
+	 * version does not, and that post may come before the last of these finds no slot.
+	 */
 	if (!list_empty(&link->ctl.queue) && link->import.hdr)
 		queue_delayed_work(xway_core_wq, &link->ctl.flush, 1);
 }
@@ -98,7 +126,7 @@ void xway_ctl_put(struct link *link, const struct xway_ctl *msg)
 		xway_link_broken(link);
 		return;
 	}
-	link->ctl.queued++;
+	WRITE_ONCE(link->ctl.queued, link->ctl.queued + 1);
 	item = kmalloc(sizeof(*item), GFP_KERNEL | __GFP_NOFAIL);
 	item->msg = *msg;
 	list_add_tail(&item->node, &link->ctl.queue);
@@ -157,6 +185,7 @@ bool xway_ctl_handle(struct link *link, const struct xway_ctl *msg)
  */
 void xway_ctl_run(struct link *link)
 {
+	u32 first = link->ctl.cons;
 	struct xway_ctl msg;
 	u32 prod;
 
@@ -187,6 +216,11 @@ void xway_ctl_run(struct link *link)
 			return;
 		}
 	}
+	/* A peer with more messages than slots waits for these slots. All of them are
+	 * taken in one or two runs, so one of the two takes half.
+	 */
+	if (link->ctl.cons - first >= XWAY_CTLS / 2)
+		ctl_post(link);
 }
 
 /* Initialize a new link. Context: any. */
@@ -199,7 +233,7 @@ void xway_ctl_setup(struct link *link)
 /* Initialize a new session. Context: link's lock held. */
 void xway_ctl_reset(struct link *link)
 {
-	link->ctl.prod = 0;
+	WRITE_ONCE(link->ctl.prod, 0);
 	link->ctl.cons = 0;
 }
 
@@ -214,7 +248,7 @@ void xway_ctl_forget(struct link *link)
 	struct item *item, *next;
 
 	lockdep_assert_held(&link->pub.lock);
-	link->ctl.queued = 0;
+	WRITE_ONCE(link->ctl.queued, 0);
 	list_for_each_entry_safe(item, next, &link->ctl.queue, node) {
 		list_del(&item->node);
 		kfree(item);

@@ -103,14 +103,17 @@ static bool dispatch_chan(struct xway_chan *chan)
 }
 
 /*
- * The peer has posted the control bell. Without a new message it is a beat, which changes
- * nothing; an honest peer sends one or two a second.
+ * The peer has posted the control bell. Without a new message, and without room for what
+ * waits for it, it is a beat, which changes nothing; an honest peer sends one or two a second.
  */
 static bool dispatch_ctl(struct link *link, const struct xway_header *peer)
 {
 	struct doorbell *bell = &link->bell;
 	u32 prod = READ_ONCE(peer->ctl_prod);
 
+	/* It counts once for each time that the work item sends some. */
+	if (prod == bell->ctl_seen && xway_ctl_has_room(link))
+		return queue_work(xway_core_wq, &link->work);
 	if (prod == bell->ctl_seen && time_before(jiffies, bell->beat_at + BEAT_MIN))
 		return false;
 	if (prod == bell->ctl_seen)

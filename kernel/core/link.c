@@ -3,7 +3,6 @@
  * Links and their sessions: create; then for each session prepare, map, up, drain and
  * down; destroy.
  */
-#include <linux/delay.h>
 #include <linux/export.h>
 #include <linux/random.h>
 #include <linux/sched/mm.h>
@@ -24,9 +23,8 @@
 /* Time that is left to clients once the peer says CLOSING, in jiffies */
 #define CLOSED HZ
 
-/* Microseconds between two looks whether they have ended */
-#define DRAIN_POLL_MIN 250ul
-#define DRAIN_POLL_MAX 5000ul
+/* Interval of looks whether the peer says so, in jiffies */
+#define DRAIN_POLL (HZ / 100)
 
 LIST_HEAD(xway_links);
 
@@ -132,6 +130,7 @@ struct link *xway_link_create(const struct xway_transport *tp, void *tp_data,
 	INIT_LIST_HEAD(&link->ending);
 	xa_init(&link->import.maps);
 	xa_init_flags(&link->chans, XA_FLAGS_ALLOC);
+	init_waitqueue_head(&link->drained);
 	INIT_WORK(&link->work, link_work);
 	xway_ctl_setup(link);
 	xway_doorbell_setup(link);
@@ -323,7 +322,7 @@ void xway_links_drain(struct list_head *ending)
  */
 static bool link_drained(struct link *link, bool dead)
 {
-	unsigned long until = link->drain_by, wait = DRAIN_POLL_MIN;
+	unsigned long until = link->drain_by;
 	bool closing = false;
 	u32 left, queued;
 
@@ -341,9 +340,8 @@ static bool link_drained(struct link *link, bool dead)
 		mutex_unlock(&link->pub.lock);
 		if ((!left && !queued) || dead || time_after(jiffies, until))
 			return !left;
-		/* A peer that runs answers soon, and a whole domain may stand still. */
-		usleep_range(wait, 2 * wait);
-		wait = min(2 * wait, DRAIN_POLL_MAX);
+		wait_event_timeout(link->drained, !READ_ONCE(link->pub.n_chans) &&
+				   !READ_ONCE(link->ctl.queued), DRAIN_POLL);
 	}
 }
 

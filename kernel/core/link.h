@@ -9,6 +9,7 @@
 #include <linux/interrupt.h>
 #include <linux/list.h>
 #include <linux/spinlock.h>
+#include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
@@ -115,6 +116,7 @@ struct ctl {
  * @policy: what domain 0 says of each service, or NULL; under xway_links_lock
  * @ending: in a list for xway_links_drain(), which is its caller's
  * @drain_by: when the clients must have ended their channels, in jiffies
+ * @drained: is woken when there is no channel, and when no message waits for a slot
  * @arena: the own arena
  * @dir: the directory pages of the own arena
  * @import: the peer's arena
@@ -148,6 +150,7 @@ struct link {
 	char *policy[XWAY_SERVICES];
 	struct list_head ending;
 	unsigned long drain_by;
+	wait_queue_head_t drained;
 
 	struct xway_arena arena;
 	struct xway_arena_page dir[XWAY_DIRS];
@@ -215,6 +218,7 @@ void xway_doorbell_post(struct link *link, u32 chan, u32 *last);
 void xway_ctl_setup(struct link *link);
 void xway_ctl_reset(struct link *link);
 void xway_ctl_put(struct link *link, const struct xway_ctl *msg);
+bool xway_ctl_has_room(const struct link *link);
 void xway_ctl_flush(struct link *link);
 void xway_ctl_run(struct link *link);
 bool xway_ctl_handle(struct link *link, const struct xway_ctl *msg);

@@ -35,6 +35,28 @@ static bool ctl_both_full(void)
 	return true;
 }
 
+/* Messages that found no slot go out when the peer has taken others, not a jiffy later. */
+static bool ctl_room(void)
+{
+	struct xway_ctl msg = { .type = XWAY_CTL_OPEN, .from = 1, .service = XWAY_SERVICE_TEST };
+	u32 i;
+
+	mutex_lock(&end(A)->pub.lock);
+	for (i = 0; i < XWAY_CTLS + 8; i++)
+		xway_ctl_put(end(A), &msg);
+	mutex_unlock(&end(A)->pub.lock);
+	cancel_delayed_work_sync(&end(A)->ctl.flush);
+	EXPECT(end(A)->ctl.queued == 8 && !xway_ctl_has_room(end(A)));
+	queue_work(xway_core_wq, &end(P)->work);
+	flush_work(&end(P)->work);
+	EXPECT(fake_client.told == XWAY_CTLS && xway_ctl_has_room(end(A)));
+	tasklet_schedule(&end(A)->bell.task);
+	tasklet_kill(&end(A)->bell.task);
+	flush_work(&end(A)->work);
+	EXPECT(!end(A)->ctl.queued && !xway_ctl_has_room(end(A)));
+	return true;
+}
+
 /* The core declines OPEN for a service that has no client. */
 static bool service_missing(void)
 {
@@ -138,6 +160,7 @@ static bool ctl_unknown(void)
 
 const struct xway_test ctl_tests[] = {
 	{ "ctl_both_full", ctl_both_full, UP },
+	{ "ctl_room", ctl_room, SERVED },
 	{ "ctl_unknown", ctl_unknown, SERVED },
 	{ "service_missing", service_missing, SERVED },
 	{ "service_of_channel", service_of_channel, CHANNEL },
