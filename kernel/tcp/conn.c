@@ -1348,6 +1348,7 @@ int __init xway_conn_init(void)
 void xway_conn_exit(void)
 {
 	destroy_workqueue(xway_conn_wq);
+	xway_handshake_exit();
 	rcu_barrier();
 	kmem_cache_destroy(conn_cache);
 }

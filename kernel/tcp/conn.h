@@ -2,6 +2,7 @@
 #ifndef _XWAY_CONN_H
 #define _XWAY_CONN_H
 
+#include <linux/llist.h>
 #include <linux/mutex.h>
 #include <linux/refcount.h>
 #include <linux/seqlock.h>
@@ -218,6 +219,7 @@ struct xway_rx {
  * @all: in xway_conns
  * @work: the helper; it alone opens and closes channels
  * @free_work: frees the own half of the channel after a grace period
+ * @ending: in the list of those whose own half is freed since their link ends
  *
  * Lock order: @lock of @rx, the socket's lock, the link's lock, @lock.
  */
@@ -265,6 +267,7 @@ struct xway_conn {
 	struct list_head all;
 	struct delayed_work work;
 	struct rcu_work free_work;
+	struct llist_node ending;
 };
 
 /* conn.c */

@@ -11,6 +11,7 @@
  * it has received the other's CLOSE, or when the socket is gone. What the other
  * end still reads is then the core's.
  */
+#include <linux/llist.h>
 #include <linux/nospec.h>
 #include <linux/slab.h>
 
@@ -482,23 +483,61 @@ bool xway_handshake_ctl(struct xway_link *link, struct xway_chan *chan,
 	return true;
 }
 
-/**
- * xway_handshake_free_work() - destroy the own half of a channel that is closed
- * @work: @free_work of the connection
- *
- * Context: process, a grace period after it was queued: nobody writes the own
- * words.
- */
-void xway_handshake_free_work(struct work_struct *work)
+/* A grace period has passed: nobody writes the own words. */
+static void closed_free(struct xway_conn *conn)
 {
-	struct xway_conn *conn = container_of(to_rcu_work(work),
-					      struct xway_conn, free_work);
-
 	mutex_lock(&conn->chan.link->lock);
 	if (conn->chan.ring_pages)
 		half_free(conn);
 	mutex_unlock(&conn->chan.link->lock);
 	xway_conn_put(conn);
+}
+
+/**
+ * xway_handshake_free_work() - destroy the own half of a channel that is closed
+ * @work: @free_work of the connection
+ *
+ * Context: process, a grace period after it was queued.
+ */
+void xway_handshake_free_work(struct work_struct *work)
+{
+	closed_free(container_of(to_rcu_work(work), struct xway_conn, free_work));
+}
+
+/* Channels of links that end. They share a grace period. */
+static LLIST_HEAD(ending);
+
+static void free_ending(struct work_struct *work)
+{
+	struct xway_conn *conn, *next;
+	struct llist_node *batch;
+
+	batch = llist_del_all(&ending);
+	synchronize_rcu_expedited();
+	llist_for_each_entry_safe(conn, next, batch, ending)
+		closed_free(conn);
+}
+
+static DECLARE_WORK(ending_work, free_ending);
+
+/* Destroy the own half after a grace period. Context: link's lock held. */
+static void free_later(struct xway_conn *conn)
+{
+	xway_conn_get(conn);
+	/* Neither is on xway_conn_wq: helpers there may wait for a socket's user. */
+	if (READ_ONCE(conn->chan.link->state) != XWAY_LINK_UP) {
+		/* Before a suspend the whole domain waits for the link's end. */
+		if (llist_add(&conn->ending, &ending))
+			queue_work(xway_core_wq, &ending_work);
+	} else if (!queue_rcu_work(xway_core_wq, &conn->free_work)) {
+		xway_conn_put(conn);
+	}
+}
+
+/* No connection is left. What the last has put may still run its last instructions. */
+void xway_handshake_exit(void)
+{
+	cancel_work_sync(&ending_work);
 }
 
 /**
@@ -550,12 +589,7 @@ void xway_handshake_close(struct xway_conn *conn)
 	}
 	if (conn->state == XWAY_CONN_CLOSING &&
 	    (test_and_clear_bit(XWAY_F_GOT_CLOSE, &conn->flags) || gone)) {
-		xway_conn_get(conn);
-		/* Not on xway_conn_wq: helpers there may wait for a socket's
-		 * user.
-		 */
-		if (!queue_rcu_work(xway_core_wq, &conn->free_work))
-			xway_conn_put(conn);
+		free_later(conn);
 		WRITE_ONCE(conn->state, XWAY_CONN_TCP);
 	}
 	mutex_unlock(&link->lock);

@@ -17,5 +17,6 @@ void xway_words_flag(struct xway_conn *conn, u32 flag);
 void xway_handshake_close(struct xway_conn *conn);
 void xway_handshake_abort(struct xway_conn *conn);
 void xway_handshake_free_work(struct work_struct *work);
+void xway_handshake_exit(void);
 
 #endif /* _XWAY_HANDSHAKE_H */
