@@ -110,7 +110,7 @@ def test_saved(machine: Machine, ends: Ends, client: tuple[int, Any]) -> None:
 STEPS = ("xen_freeze", "xen_thaw")
 # s, at most, by the instruction clock. Rings are larger in guests of 512 MiB.
 PAUSE = 0.05
-PAUSE_OF_LARGER = 0.25
+PAUSE_OF_LARGER = 0.12
 
 
 @contextlib.contextmanager
