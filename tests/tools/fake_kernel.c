@@ -148,6 +148,8 @@ static void put_stats(struct nlmsghdr *nlh, bool core)
 
 	if (core) {
 		put_counter(nlh, "doorbell_posts", 11);
+		put_counter(nlh, "doorbell_posts_saved", 12);
+		put_counter(nlh, "keepalive_acks", 13);
 	} else {
 		put_counter(nlh, "attached", 7);
 		put_counter(nlh, "bytes_ring", 5000000000ull);
@@ -296,6 +298,7 @@ static void take_command(const struct nlmsghdr *request, uint8_t cmd)
 			break;
 		nest = mnl_attr_nest_start(nlh, XWAY_A_FALLBACKS);
 		put_counter(nlh, "no-memory", 3);
+		put_counter(nlh, "peer-fell-back", 4);
 		mnl_attr_nest_end(nlh, nest);
 		break;
 	}

@@ -245,9 +245,14 @@ def test_peer_and_stats(xway):
             "bytes_ring": 5000000000,
             "never": 0,
             "doorbell_posts": 11,
-            "bells_sent": 11,  # its old name
+            "doorbell_posts_saved": 12,
+            "keepalive_acks": 13,
+            # Their old names
+            "bells_sent": 11,
+            "bells_saved": 12,
+            "companion_acks": 13,
         },
-        "fallbacks": {"no-memory": 3},
+        "fallbacks": {"no-memory": 3, "peer-fell-back": 4, "peer-returned": 4},
     }
     assert re.search(r"^  no-memory +3$", xway("stats").stdout, re.M)
 
