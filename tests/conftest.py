@@ -41,6 +41,37 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     fixtures.tell(item, outcome.get_result())
 
 
+class AtOnce:
+    """Shows each failure when it happens: a part of `make check` may go on for half an hour after it."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._terminal: TerminalReporter = config.pluginmanager.getplugin("terminalreporter")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Show the failure, and the domains' logs."""
+        if not report.failed:
+            return
+        self._terminal.ensure_newline()
+        self._terminal.write_sep("_", f"{report.nodeid}, {report.when}", red=True)
+        report.toterminal(self._terminal._tw)
+        for name, text in report.sections:
+            self._terminal.write_sep("-", name)
+            self._terminal.write_line(text)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """Do not show them again."""
+        self._config.option.tbstyle = "no"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Have failures shown at once, and not again at the end, unless --tb says otherwise."""
+    if config.option.tbstyle == "auto" and config.pluginmanager.hasplugin("terminalreporter"):
+        config.pluginmanager.register(AtOnce(config))
+
+
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
     """Say what the emulator spoilt."""
     fixtures.summary(terminalreporter.write_line)
