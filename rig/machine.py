@@ -603,6 +603,14 @@ def _last_words(machine: Machine) -> str:
     return "\n".join(f"{name}: {line}" for name, text in texts.items() for line in kernellog.gist(text))
 
 
+def _ended(machine: Machine, guest: Guest) -> bool:
+    """Return whether domain 0 has a guest no more."""
+    if machine.config.plain or guest.name == "dom0":
+        return False
+    found = machine.dom0.run(["xl", "domid", guest.name], check=False, timeout=60)
+    return "does not exist" in found.stderr
+
+
 def _wait(machine: Machine, guest: Guest) -> None:
     """Wait until `guest` runs commands, giving up at once if the emulator dies."""
     slow = machine.config.type == "hvm" and guest.name != "dom0"
@@ -618,6 +626,8 @@ def _wait(machine: Machine, guest: Guest) -> None:
             guest.wait_ready(3.0)
             return
         except AgentGone as error:
+            if _ended(machine, guest):
+                raise EmulatorFault(f"{guest.name} ended while it started") from error
             if time.monotonic() > end:
                 # Nothing but Debian runs so far.
                 raise EmulatorFault(f"{guest.name} is not up after {patience:.0f} s") from error
