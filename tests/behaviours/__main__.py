@@ -45,7 +45,7 @@ def way_of(before: dict[str, int], after: dict[str, int]) -> str:
     """Return "ring", or why not, from the counters before and after a behaviour."""
     moved = {key for key in after if after[key] != before.get(key, 0)}
     reasons = sorted(key.removeprefix("reason:") for key in moved - COMPANIONS if key.startswith("reason:"))
-    return ", ".join(["ring"] * ("tx_ring_bytes" in moved) + reasons) or "not held"
+    return ", ".join(["ring"] * ("tx_ring_bytes" in moved) + reasons) or "not attached"
 
 
 class Hung(Exception):

@@ -59,7 +59,7 @@ def pairs() -> Iterator[tuple[socket.socket, socket.socket, Callable[[], None]]]
         yield a, b, partial(go_back, a if active else b, b)
 
 
-def waits_and_goes_back(call: Callable[[socket.socket], Any]) -> None:
+def waits_and_falls_back(call: Callable[[socket.socket], Any]) -> None:
     """Tell what a call returns that waits at the passive end while either end falls back."""
     for a, b, back in pairs():
         thread, got = asleep(call, b)
@@ -73,12 +73,12 @@ def waits_and_goes_back(call: Callable[[socket.socket], Any]) -> None:
 
 
 @behaviour
-def a_reader_sleeps_and_it_goes_back() -> None:
-    waits_and_goes_back(lambda sock: sock.recv(100))
+def a_reader_sleeps_and_it_falls_back() -> None:
+    waits_and_falls_back(lambda sock: sock.recv(100))
 
 
 @behaviour
-def a_reader_sleeps_for_all_and_it_goes_back() -> None:
+def a_reader_sleeps_for_all_and_it_falls_back() -> None:
     """Part by ring, part by TCP."""
     for a, b, back in pairs():
         a.sendall(b"by ring, ")
@@ -91,23 +91,23 @@ def a_reader_sleeps_for_all_and_it_goes_back() -> None:
 
 
 @behaviour
-def a_poller_sleeps_and_it_goes_back() -> None:
+def a_poller_sleeps_and_it_falls_back() -> None:
     def by_poll(sock: socket.socket) -> tuple[str, bytes]:
         poll = select.poll()
         poll.register(sock, select.POLLIN)
         ready = poll.poll(SOON * 1000)
         return names(ready[0][1]) if ready else "nothing", sock.recv(100)
 
-    waits_and_goes_back(by_poll)
+    waits_and_falls_back(by_poll)
 
 
 @behaviour
-def a_selector_sleeps_and_it_goes_back() -> None:
-    waits_and_goes_back(lambda sock: (len(select.select([sock], [], [], SOON)[0]), sock.recv(100)))
+def a_selector_sleeps_and_it_falls_back() -> None:
+    waits_and_falls_back(lambda sock: (len(select.select([sock], [], [], SOON)[0]), sock.recv(100)))
 
 
 @behaviour
-def epoll_sleeps_and_it_goes_back() -> None:
+def epoll_sleeps_and_it_falls_back() -> None:
     """Level and edge, each entry made while the connection is on the ring."""
     for mode in (0, select.EPOLLET, select.EPOLLONESHOT):
 
@@ -117,11 +117,11 @@ def epoll_sleeps_and_it_goes_back() -> None:
                 ready = [names(bits) for _, bits in epoll.poll(SOON)]
                 return ready, sock.recv(100)
 
-        waits_and_goes_back(by_epoll)
+        waits_and_falls_back(by_epoll)
 
 
 @behaviour
-def splice_sleeps_and_it_goes_back() -> None:
+def splice_sleeps_and_it_falls_back() -> None:
     def by_splice(sock: socket.socket) -> tuple[int, bytes]:
         out, into = os.pipe()
         got = os.splice(sock.fileno(), into, 100), os.read(out, 100)
@@ -129,11 +129,11 @@ def splice_sleeps_and_it_goes_back() -> None:
         os.close(into)
         return got
 
-    waits_and_goes_back(by_splice)
+    waits_and_falls_back(by_splice)
 
 
 @behaviour
-def signal_driven_and_it_goes_back() -> None:
+def signal_driven_and_it_falls_back() -> None:
     for a, b, back in pairs():
         with signalled(b):
             back()
@@ -144,7 +144,7 @@ def signal_driven_and_it_goes_back() -> None:
 
 
 @behaviour
-def a_writer_sleeps_and_it_goes_back() -> None:
+def a_writer_sleeps_and_it_falls_back() -> None:
     """What did not fit goes behind what did."""
     data = pattern(6 << 20)
     for a, b, back in pairs():
@@ -156,7 +156,7 @@ def a_writer_sleeps_and_it_goes_back() -> None:
 
 
 @behaviour
-def a_poller_for_room_sleeps_and_it_goes_back() -> None:
+def a_poller_for_room_sleeps_and_it_falls_back() -> None:
     for a, b, back in pairs():
         sent = fill(a)
         poll = select.poll()
@@ -169,7 +169,7 @@ def a_poller_for_room_sleeps_and_it_goes_back() -> None:
 
 
 @behaviour
-def sendfile_sleeps_and_it_goes_back() -> None:
+def sendfile_sleeps_and_it_falls_back() -> None:
     data = pattern(6 << 20)
     a, b = pair()
     file = os.memfd_create("sent")
@@ -190,7 +190,7 @@ def sendfile_sleeps_and_it_goes_back() -> None:
 
 
 @behaviour
-def uring_waits_and_it_goes_back() -> None:
+def uring_waits_and_it_falls_back() -> None:
     """A request that was made on the ring is answered by TCP."""
     for a, b, back in pairs():
         with Uring() as ring:
@@ -205,7 +205,7 @@ def uring_waits_and_it_goes_back() -> None:
 
 
 @behaviour
-def uring_polls_and_it_goes_back() -> None:
+def uring_polls_and_it_falls_back() -> None:
     for a, b, back in pairs():
         with Uring() as ring:
             ring.ask(1, POLL_ADD, b.fileno(), op_flags=select.POLLIN)
@@ -218,7 +218,7 @@ def uring_polls_and_it_goes_back() -> None:
 
 
 @behaviour
-def uring_multishot_and_it_goes_back() -> None:
+def uring_multishot_and_it_falls_back() -> None:
     """One request brings bytes by ring and by TCP."""
     a, b = pair()
     with Uring() as ring:
@@ -234,7 +234,7 @@ def uring_multishot_and_it_goes_back() -> None:
 
 
 @behaviour
-def uring_sends_and_it_goes_back() -> None:
+def uring_sends_and_it_falls_back() -> None:
     data = pattern(6 << 20)
     a, b = pair()
     with Uring() as ring:
@@ -245,7 +245,7 @@ def uring_sends_and_it_goes_back() -> None:
 
 
 @behaviour
-def asynchronous_poll_and_it_goes_back() -> None:
+def asynchronous_poll_and_it_falls_back() -> None:
     for a, b, back in pairs():
         with Aio() as aio:
             aio.submit(b, Aio.POLL, select.POLLIN)
@@ -257,7 +257,7 @@ def asynchronous_poll_and_it_goes_back() -> None:
 
 
 @behaviour
-def asynchronous_read_sleeps_and_it_goes_back() -> None:
+def asynchronous_read_sleeps_and_it_falls_back() -> None:
     """What sleeps is io_submit(), which cannot be restarted."""
 
     def by_aio(sock: socket.socket) -> tuple[int | None, bytes]:
@@ -266,11 +266,11 @@ def asynchronous_read_sleeps_and_it_goes_back() -> None:
             aio.submit(sock, Aio.READ, ctypes.addressof(room), 100)
             return aio.answer(), room.raw[:4]
 
-    waits_and_goes_back(by_aio)
+    waits_and_falls_back(by_aio)
 
 
 @behaviour
-def unread_bytes_and_it_goes_back() -> None:
+def unread_bytes_and_it_falls_back() -> None:
     """What is unread stays in front, for every way to look at it."""
     a, b = pair()
     a.sendall(b"unread, ")
@@ -282,7 +282,7 @@ def unread_bytes_and_it_goes_back() -> None:
 
 
 @behaviour
-def closed_after_it_went_back() -> None:
+def closed_after_it_fell_back() -> None:
     a, b = pair()
     a.sendall(b"the last")
     arrived(b, 8)
@@ -405,7 +405,7 @@ def one_call_reads_over_a_switch() -> None:
 
 
 @behaviour
-def one_call_reads_and_it_goes_back() -> None:
+def one_call_reads_and_it_falls_back() -> None:
     """By TCP, by ring, and by TCP again."""
     for active in (True, False):
         a, b = over_a_switch()
@@ -497,7 +497,7 @@ def sendfile_and_splice_into_a_full_socket() -> None:
 
 
 @behaviour
-def two_threads_in_two_calls_and_it_goes_back() -> None:
+def two_threads_in_two_calls_and_it_falls_back() -> None:
     """One end sends and receives at once while its connection falls back, and so does the other."""
     a, b = pair()
     data = pattern(4 << 20)

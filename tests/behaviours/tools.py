@@ -133,7 +133,7 @@ def connect(listener: socket.socket) -> socket.socket:
     return sock
 
 
-def held(passive: socket.socket) -> list[dict[str, str]]:
+def attached(passive: socket.socket) -> list[dict[str, str]]:
     """Return what `xway conn` says of each end of a connection that it holds."""
     output = subprocess.run(["xway", "-j", "conn"], capture_output=True, check=True).stdout
     port = passive.getpeername()[1]
@@ -142,12 +142,12 @@ def held(passive: socket.socket) -> list[dict[str, str]]:
 
 def ways(passive: socket.socket) -> list[str]:
     """Return which way a connection's four halves go: each end's tx and rx; none if nobody holds it."""
-    return [one[half] for one in held(passive) for half in ("tx", "rx")]
+    return [one[half] for one in attached(passive) for half in ("tx", "rx")]
 
 
 def states(passive: socket.socket) -> list[str]:
     """Return the state of each end of a connection; none if nobody holds it."""
-    return [one["state"] for one in held(passive)]
+    return [one["state"] for one in attached(passive)]
 
 
 def on_ring(passive: socket.socket) -> bool:

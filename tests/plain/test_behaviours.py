@@ -21,9 +21,9 @@ LEAVES = {
     "a_reader_waits_for_its_low_water_mark": "ring, socket-option",
     "both_connect": "simultaneous-open",
     "both_send_before_either_reads": "ring, stalled",
-    "connect_refused": "not held",
+    "connect_refused": "not attached",
     "connected_to_itself": "simultaneous-open",
-    "end_before_accept": "not held",
+    "end_before_accept": "not attached",
     "epoll_urgent": "ring, urgent-data",
     "fast_open": "fast-open, peer-declined",
     "filter_of_bpf": "ring, socket-filter",
@@ -33,25 +33,25 @@ LEAVES = {
     "invalid_packets_are_dropped": "ring, socket-filter",
     "invalid_packets_are_dropped_over_unread_bytes": "ring, socket-filter",
     "key_for_another_peer": "ring, socket-option",
-    "listener_closes_over_a_connection": "not held",
-    "listener_queue_size": "not held",
+    "listener_closes_over_a_connection": "not attached",
+    "listener_queue_size": "not attached",
     "low_water_mark": "ring, socket-option",
     "many_messages_on_the_way_back": "ring, socket-option",
     "mapped_address": "ring, socket-option",
-    "not_connected": "not held",
+    "not_connected": "not attached",
     "options_set_before_there_is_a_connection": "peer-declined, socket-option",
     "original_destination": "ring, peer-declined",
     "paced": "ring, socket-option",
     "peek_at_an_urgent_byte": "urgent-data",
     "peek_offset": "ring, socket-option",
     "peek_offset_over_unread_bytes": "ring, socket-option",
-    "refused_by_a_firewall": "not held",
+    "refused_by_a_firewall": "not attached",
     "repair": "ring, repair",
     "repair_over_unread_bytes": "ring, repair",
     "repaired_in_another_socket": "ring, repair",
-    "reset_before_accept": "not held",
-    "reset_by_a_firewall": "not held",
-    "sock_ops_puts_it_into_a_sockmap": "not held",
+    "reset_before_accept": "not attached",
+    "reset_by_a_firewall": "not attached",
+    "sock_ops_puts_it_into_a_sockmap": "not attached",
     "strange_flags": "ring, timestamping",
     "time_stamps": "ring, timestamping",
     "time_stamps_from_the_first_byte": "ring, timestamping",
@@ -73,7 +73,7 @@ LEAVES = {
     "zero_copy": "ring, zero-copy",
     "zero_copy_receive": "ring, zero-copy",
 }
-GOES_BACK = ("_and_it_goes_back", "_after_it_went_back")
+FALLS_BACK = ("_and_it_falls_back", "_after_it_fell_back")
 # Make networks of their own, where nothing is translated
 UNTRANSLATED = ("network_of_its_own", "two_networks")
 # 6.1 has no SO_PEEK_OFF for TCP, and its MPTCP listeners do not let a child be attached.
@@ -88,8 +88,8 @@ BY_KERNEL = {
 SOME = (
     "plain_calls bad_memory sendfile splice_from_socket splice_to_socket peek error_queue zero_copy "
     "queue_sizes info disconnect_and_reconnect asynchronous_io time_stamps uring_send_and_receive "
-    "epoll_edge a_reader_sleeps_and_it_goes_back asynchronous_read_sleeps_and_it_goes_back "
-    "splice_sleeps_and_it_goes_back"
+    "epoll_edge a_reader_sleeps_and_it_falls_back asynchronous_read_sleeps_and_it_falls_back "
+    "splice_sleeps_and_it_falls_back"
 ).split()
 
 TRANSLATION = b"""
@@ -164,7 +164,7 @@ def same_by_ring(machine: Machine, option: str, *names: str) -> None:
     guest, plain = prepared(machine, f"tcp{option}", *names)
     leaves = {**LEAVES, **BY_KERNEL.get(machine.config.kernel, {})}
     assert names or leaves.keys() <= plain.keys()
-    others = {name: "ring, socket-filter" if name.endswith(GOES_BACK) else "ring" for name in plain}
+    others = {name: "ring, socket-filter" if name.endswith(FALLS_BACK) else "ring" for name in plain}
     tell_as(guest, f"ring{option}", plain, {name: leaves.get(name, others[name]) for name in plain}, *names)
     traffic.settled(guest)
     traffic.unload(guest)

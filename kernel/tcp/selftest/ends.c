@@ -61,13 +61,13 @@ static bool hold_end(int which, u16 family, struct xway_link *link)
 	return true;
 }
 
-bool hold(u16 passive, u16 active)
+bool attach(u16 passive, u16 active)
 {
 	return hold_end(P, passive, &end(P)->pub) && hold_end(A, active, &end(A)->pub);
 }
 
-/* As hold(), but both ends wait for their link. */
-bool hold_waiting(void)
+/* As attach(), but both ends wait for their link. */
+bool attach_waiting(void)
 {
 	return hold_end(P, AF_INET, NULL) && hold_end(A, AF_INET, NULL);
 }
@@ -189,7 +189,7 @@ static bool bring_up(int level)
 		tp[i] = kzalloc(sizeof(*tp[i]), GFP_KERNEL);
 		EXPECT(tp[i]);
 	}
-	return (level < HELD || hold(AF_INET, AF_INET)) &&
+	return (level < ATTACHED || attach(AF_INET, AF_INET)) &&
 	       (level < CHANNEL || open_channel());
 }
 

@@ -22,7 +22,7 @@ extern const struct xway_test reader_tests[];
 
 /* Levels of these tests above UP */
 enum {
-	HELD = ABOVE_UP,	/* both ends have a connection */
+	ATTACHED = ABOVE_UP,	/* both ends have a connection */
 	CHANNEL,		/* it has a channel */
 	READING,		/* the passive end's rx.lock is held */
 };
@@ -36,8 +36,8 @@ bool ends_run(const struct xway_test *test);
 void ends_end(void);
 bool ends_nothing_left(void);
 
-bool hold(u16 passive, u16 active);
-bool hold_waiting(void);
+bool attach(u16 passive, u16 active);
+bool attach_waiting(void);
 void dress_up(void);
 void settle(void);
 void let_go(void);

@@ -20,7 +20,7 @@ static bool proof_both_ways(void)
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(families); i++) {
-		EXPECT(hold(families[i][P], families[i][A]));
+		EXPECT(attach(families[i][P], families[i][A]));
 		EXPECT(ask(&msg));
 		macs[i] = msg.mac;
 		EXPECT(msg.family == AF_INET && macs[i] == macs[0]);
@@ -418,20 +418,20 @@ static bool memory_short(void)
 
 const struct xway_test handshake_tests[] = {
 	{ "proof_both_ways", proof_both_ways, UP },
-	{ "proof_differs", proof_differs, HELD },
-	{ "proof_reflected", proof_reflected, HELD },
-	{ "proof_counted", proof_counted, HELD },
-	{ "proof_counted_passive", proof_counted_passive, HELD },
-	{ "proof_counted_differs", proof_counted_differs, HELD },
-	{ "unknown_is_asked_again", unknown_is_asked_again, HELD },
-	{ "unsettled", unsettled, HELD },
-	{ "rings_limit", rings_limit, HELD },
-	{ "rings_limit_asking", rings_limit_asking, HELD },
-	{ "rings_alike", rings_alike, HELD },
-	{ "accept_too_late", accept_too_late, HELD },
+	{ "proof_differs", proof_differs, ATTACHED },
+	{ "proof_reflected", proof_reflected, ATTACHED },
+	{ "proof_counted", proof_counted, ATTACHED },
+	{ "proof_counted_passive", proof_counted_passive, ATTACHED },
+	{ "proof_counted_differs", proof_counted_differs, ATTACHED },
+	{ "unknown_is_asked_again", unknown_is_asked_again, ATTACHED },
+	{ "unsettled", unsettled, ATTACHED },
+	{ "rings_limit", rings_limit, ATTACHED },
+	{ "rings_limit_asking", rings_limit_asking, ATTACHED },
+	{ "rings_alike", rings_alike, ATTACHED },
+	{ "accept_too_late", accept_too_late, ATTACHED },
 	{ "close_unanswered", close_unanswered, CHANNEL },
-	{ "memory_short", memory_short, HELD },
-	{ "service_declined", service_declined, HELD },
-	{ "handshake_lies", handshake_lies, HELD },
+	{ "memory_short", memory_short, ATTACHED },
+	{ "service_declined", service_declined, ATTACHED },
+	{ "handshake_lies", handshake_lies, ATTACHED },
 	{}
 };

@@ -41,7 +41,7 @@ static bool waits_to_ask(void)
 	union xway_sock_ctl msg;
 	struct xway_link *link = &end(P)->pub;
 
-	EXPECT(hold_waiting());
+	EXPECT(attach_waiting());
 	EXPECT(shown("waiting"));
 	EXPECT(wants_in_vain());
 	link->state = XWAY_LINK_CONNECTING;
@@ -73,7 +73,7 @@ static bool waits_to_be_asked(void)
 {
 	union xway_sock_ctl open, wrong, msg;
 
-	EXPECT(hold_waiting() && list(P) && ask(&open));
+	EXPECT(attach_waiting() && list(P) && ask(&open));
 	wrong = open;
 	wrong.mac ^= 1;
 	/* Whose connection it is, is not for others to know. */
@@ -96,7 +96,7 @@ static bool still_elsewhere(void)
 {
 	union xway_sock_ctl open, msg;
 
-	EXPECT(hold(AF_INET, AF_INET) && ask(&open));
+	EXPECT(attach(AF_INET, AF_INET) && ask(&open));
 	conn[A]->chan.link = &end(P)->pub;
 	EXPECT(give(A, &open) && take(A, &msg));
 	conn[A]->chan.link = &end(A)->pub;
@@ -189,7 +189,7 @@ static bool peer_ends(void)
 /* A connection that falls back for good does so, whatever its link does. */
 static bool not_for_ever(void)
 {
-	EXPECT(hold(AF_INET, AF_INET));
+	EXPECT(attach(AF_INET, AF_INET));
 	dress_up();
 	xway_conn_fallback(conn[P], XWAY_R_OPTION);
 	xway_conn_drain(&end(P)->pub);
@@ -202,7 +202,7 @@ static bool not_for_ever(void)
 /* After "xway off" nothing of those that wait is left. */
 static bool off_while_waiting(void)
 {
-	EXPECT(hold_waiting());
+	EXPECT(attach_waiting());
 	dress_up();
 	xway_attach_set(false);
 	settle();
