@@ -1,6 +1,7 @@
 """Domains come and go; xwayd restarts."""
 
 import errno
+import json
 import time
 
 import pytest
@@ -153,6 +154,92 @@ def test_peer_destroyed(machine: Machine, ends: Ends) -> None:
     with traffic.measured(again) as moved:
         again.stream(size=4 * MIB, settle=60000)
     assert moved.ring_share() > 0.9, moved.seen()
+
+
+CHURN = """
+import collections, errno, json, os, random, socket, sys, threading
+host, port, number, limit = sys.argv[1], *map(int, sys.argv[2:])
+fared = collections.Counter()
+def one():
+    with socket.socket() as sock:
+        if limit:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * limit)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, limit // 4)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, limit // 4)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.connect((host, port))
+        for _ in range(random.choice((0, 1, 2, 40))):
+            text = os.urandom(random.choice((1, 100, 5000, 50000)))
+            sock.sendall(text)
+            got = sock.recv(len(text), socket.MSG_WAITALL)
+            if got != text[: len(got)]:
+                return "bytes"
+            if len(got) < len(text):
+                return "end"
+        if random.random() < 0.3:
+            sock.shutdown(socket.SHUT_WR)
+            if sock.recv(1):
+                return "bytes"
+    return "well"
+def churn():
+    while not os.path.exists("/tmp/churn.enough"):
+        try:
+            fared[one()] += 1
+        except OSError as error:
+            fared[errno.errorcode.get(error.errno, repr(error))] += 1
+            # So as not to try thousands of times while nobody is there
+            threading.Event().wait(0.2)
+threads = [threading.Thread(target=churn) for _ in range(number)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(json.dumps(fared))
+"""
+# What TCP may say when the other end is gone
+GONE = {"end", "ECONNRESET", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "ECONNREFUSED"}
+
+
+@pytest.mark.parametrize("way", ["save", "destroy", pytest.param("reboot", marks=pytest.mark.deep)])
+def test_amid_connections_that_come_and_go(machine: Machine, ends: Ends, way: str) -> None:
+    """At any moment of their lives: some are set up, some send, some close."""
+    guest = ends.active
+    guest.write("/tmp/churn.py", CHURN)
+    guest.run("rm -f /tmp/churn.enough")
+    before = traffic.counters(guest)
+    limit = 0 if way == "save" else 20  # seconds: who waits for one that is gone waits for long
+    with traffic.echoing(ends.passive, 6200):
+        program = guest.start(f"exec python3 /tmp/churn.py {ends.address} 6200 30 {limit}")
+        until(lambda: traffic.moved(before, traffic.counters(guest))["channels"] > 60, "rings")
+        if way == "save":
+            machine.dom0.run(traffic.saved("g1"), timeout=400)
+            now = traffic.counters(guest)
+            until(lambda: traffic.moved(now, traffic.counters(guest))["channels"] > 30, "rings again")
+        elif way == "destroy":
+            machine.destroy_guest("g1")
+        else:
+            ends.passive.start("sleep 0.3; exec /rig/busybox reboot -f")
+            until(lambda: "does not exist" in machine.dom0.run("xl domid g1", check=False).stderr, "g1 gone")
+        until(lambda: way == "save" or not linked(guest), "the link gone")
+        guest.run("touch /tmp/churn.enough")
+        done = program.wait(300)
+        if way != "save":
+            machine.start_guest("g1")
+    assert done.status == 0, done.stderr
+    fared = json.loads(done.stdout)
+    print(fared)
+    assert fared.pop("well") > 10, fared
+    assert not fared if way == "save" else fared and fared.keys() <= GONE, fared
+    moved = traffic.moved(before, traffic.counters(guest))
+    assert moved["tx_ring_bytes"] > 100_000 and not moved["violations"], moved
+    traffic.settled(guest)
+    assert not traffic.xway(guest, "show")["unrevoked"]
+    again = Ends(machine.guest("g1"), guest, ends.address)
+    until(lambda: linked(again.active) and linked(again.passive), "the link")
+    again.put()
+    with traffic.measured(again) as seen:
+        again.stream(size=MIB, settle=60000)
+    assert seen.ring_share() > 0.9, seen.seen()
 
 
 def test_save_and_restore(machine: Machine, ends: Ends) -> None:
