@@ -108,7 +108,15 @@ def endless(active: Guest, passive: Guest, address: str) -> Iterator[Callable[[C
         def goes_on(way: Callable[[], int]) -> None:
             assert client.poll() is None, client.wait().stderr
             start = way()
-            until(lambda: way() > start + MIB, f"bytes {way.__name__}", 60)
+            try:
+                until(lambda: way() > start + MIB, f"bytes {way.__name__}", 60)
+            except AssertionError as error:
+                # What tells why: in which of the two, and which of the ways
+                look = "xway; xway net; ss -tino; ip -s link; dmesg | tail -n 20"
+                seen = "".join(
+                    f"{one.name}:\n{one.run(look, check=False).stdout}" for one in (active, passive)
+                )
+                raise AssertionError(f"{error}\n{seen}") from error
 
         yield goes_on
         active.run(f"touch {ENOUGH}")
