@@ -62,11 +62,11 @@ SOURCE = Path(__file__).with_name("profile.c")
 Found = TypeVar("Found")
 
 
-def build() -> Path:
-    """Compile the emulator's plugin and return it."""
+def build(own: bool = False) -> Path:
+    """Compile the emulator's plugin and return it. own: see qemu.command()."""
     MADE.parent.mkdir(parents=True, exist_ok=True)
     need_packages()
-    interface = 3 if qemu.at_least(9, 1) else 1
+    interface = 3 if qemu.at_least(9, 1, own=own) else 1
     flags = ["-std=gnu11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", f"-DINTERFACE={interface}"]
     run_here(["gcc", *flags, "-o", MADE, SOURCE])
     return MADE

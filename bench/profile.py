@@ -137,11 +137,10 @@ def run(arguments: argparse.Namespace) -> int:
     paths = arguments.path or [NETFRONT, XWAY]
     _check(arguments.test, paths)
     control = BUILD / f"bench/profile.{os.getpid()}"
-    words = f"{plugin.build()},control={control}"
+    config = machine.Config(host=HOST, type=arguments.type, kernel=arguments.kernel, clock="instructions")
+    words = f"{plugin.build(config.own_emulator)},control={control}"
     os.mkfifo(control)
-    config = machine.Config(
-        host=HOST, type=arguments.type, kernel=arguments.kernel, clock="instructions", plugin=words
-    )
+    config = dataclasses.replace(config, plugin=words)
     if not COPIES.keys().isdisjoint(arguments.test):
         config = dataclasses.replace(config, programs="compat", memory=1280)
     if MMNET in paths:

@@ -29,13 +29,13 @@ KVM_TEST_SECONDS = 10.0
 
 
 @functools.cache
-def command() -> tuple[str, ...]:
+def command(own: bool = False) -> tuple[str, ...]:
     """Return the words that start the emulator.
 
     Debian 12's own takes twice as long for the same work as that of its backports. So the latter is unpacked
-    into the cache; the libraries that it needs are those of the former.
+    into the cache; the libraries that it needs are those of the former. own: the machine's own all the same.
     """
-    if host_codename() != BOOKWORM_BACKPORTS.codename:
+    if own or host_codename() != BOOKWORM_BACKPORTS.codename:
         return (QEMU,)
     try:
         folder = _unpacked()
@@ -59,15 +59,15 @@ def _unpacked() -> Path:
     return folder
 
 
-def version() -> str:
+def version(own: bool = False) -> str:
     """Return the emulator's version, as in "10.0.2"."""
-    words = run([command()[0], "--version"]).split()
+    words = run([command(own)[0], "--version"]).split()
     return words[words.index("version") + 1]
 
 
-def at_least(*wanted: int) -> bool:
+def at_least(*wanted: int, own: bool = False) -> bool:
     """Tell whether the emulator's version is this or a later one."""
-    return tuple(int(part) for part in re.findall(r"\d+", version())) >= wanted
+    return tuple(int(part) for part in re.findall(r"\d+", version(own))) >= wanted
 
 
 def free_ports(count: int) -> list[int]:
@@ -133,12 +133,15 @@ def start_time(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
-def launch(arguments: Sequence[str], folder: Path, *, die_with_us: bool) -> subprocess.Popen[bytes]:
+def launch(
+    arguments: Sequence[str], folder: Path, *, die_with_us: bool, own: bool
+) -> subprocess.Popen[bytes]:
     """Start QEMU in the background with `folder` as its working folder and its messages in qemu.log there.
 
-    die_with_us: the host's kernel kills it when this process ends, however that comes about.
+    die_with_us: the host's kernel kills it when this process ends, however that comes about. own: as for
+    command().
     """
-    words = [*command(), "-name", "debug-threads=on", *arguments]
+    words = [*command(own), "-name", "debug-threads=on", *arguments]
     if die_with_us:
         words = ["setpriv", "--pdeathsig", "KILL", "--", *words]
     with open(folder / "qemu.log", "wb") as log:
