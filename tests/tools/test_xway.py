@@ -252,7 +252,7 @@ def test_peer_and_stats(xway):
             "bells_saved": 12,
             "companion_acks": 13,
         },
-        "fallbacks": {"no-memory": 3, "peer-fell-back": 4, "peer-returned": 4},
+        "fallbacks": {"no-memory": 3, "peer-fell-back": 4},
     }
     assert re.search(r"^  no-memory +3$", xway("stats").stdout, re.M)
 

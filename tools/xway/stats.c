@@ -5,14 +5,13 @@
 #include "model.h"
 #include "out.h"
 
-/* Names of the version before, which JSON keeps for this one: of counters and of reasons */
+/* Names of the version before, which JSON keeps for this one. Reasons have no second name: they add up. */
 static void add_old_names(json_t *counters)
 {
 	static const char *const names[][2] = {
 		{ "companion_acks", "keepalive_acks" },
 		{ "bells_sent", "doorbell_posts" },
 		{ "bells_saved", "doorbell_posts_saved" },
-		{ "peer-returned", "peer-fell-back" },
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
@@ -39,7 +38,6 @@ int cmd_stats(int argc, char **argv, const struct options *o)
 		return EXIT_FAILED;
 	if (o->json) {
 		add_old_names(json_object_get(stats, "stats"));
-		add_old_names(json_object_get(stats, "fallbacks"));
 		out_json(stats);
 	} else {
 		out_counters(json_object_get(stats, "stats"), "", 1);
