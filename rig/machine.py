@@ -341,6 +341,11 @@ class Machine:
         """End a guest at once, as if its power had failed."""
         self.dom0.run(["xl", "destroy", name])
 
+    def has_guest(self, name: str) -> bool:
+        """Return whether domain 0 has a guest, in whatever state."""
+        found = self.dom0.run(["xl", "domid", name], check=False, timeout=60)
+        return "does not exist" not in found.stderr
+
     def start_guest(self, name: str, more: str = "") -> None:
         """Start a guest that has ended, wait until it runs commands, and load xway in it as up() does.
 
@@ -611,17 +616,10 @@ def _last_words(machine: Machine) -> str:
     return "\n".join(f"{name}: {line}" for name, text in texts.items() for line in kernellog.gist(text))
 
 
-def _ended(machine: Machine, guest: Guest) -> bool:
-    """Return whether domain 0 has a guest no more."""
-    if machine.config.plain or guest.name == "dom0":
-        return False
-    found = machine.dom0.run(["xl", "domid", guest.name], check=False, timeout=60)
-    return "does not exist" in found.stderr
-
-
 def _wait(machine: Machine, guest: Guest) -> None:
     """Wait until `guest` runs commands, giving up at once if the emulator dies."""
-    slow = machine.config.type == "hvm" and guest.name != "dom0"
+    is_guest = not machine.config.plain and guest.name != "dom0"
+    slow = machine.config.type == "hvm" and is_guest
     patience = pace.limit(HVM_BOOT_SECONDS if slow else BOOT_SECONDS)
     end = time.monotonic() + patience
     while True:
@@ -634,7 +632,7 @@ def _wait(machine: Machine, guest: Guest) -> None:
             guest.wait_ready(3.0)
             return
         except AgentGone as error:
-            if _ended(machine, guest):
+            if is_guest and not machine.has_guest(guest.name):
                 raise EmulatorFault(f"{guest.name} ended while it started") from error
             if time.monotonic() > end:
                 # Nothing but Debian runs so far.
