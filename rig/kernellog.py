@@ -14,12 +14,9 @@ TROUBLE = re.compile(
     r"|Out of memory|page allocation failure|segfault at|trap invalid opcode",
 )
 
-# What an untouched boot of the rig says, and it is not trouble. And what Linux 7 says of its netfront once,
-# if that had a packet on the way when the guest was saved: xennet_release_tx_bufs() takes a reference on a
-# page of kmalloc()'s.
+# What an untouched boot of the rig says, and it is not trouble.
 ALLOWED = re.compile(
-    r"Unknown kernel command line parameters|hung_task|kfence: initialized|^\s*$"
-    r"|WARNING: include/linux/mm\.h:\d+ at xennet_disconnect_backend\+",
+    r"Unknown kernel command line parameters|hung_task|kfence: initialized|^\s*$",
 )
 
 # A kernel's registers at a fault, in a PV guest or any other

@@ -36,6 +36,10 @@ pytestmark = [
     pytest.mark.rig(type="pvh", kernel="newest", deep=True),
 ]
 
+# Linux 7 says so of its own netfront, once, if that had a packet on the way when the guest was saved:
+# xennet_release_tx_bufs() takes a reference on a page of kmalloc()'s.
+LINUX_7 = pytest.mark.allow_log(r"WARNING: include/linux/mm\.h:\d+ at xennet_disconnect_backend\+")
+
 
 def opened(guest: Guest) -> bool:
     """Return whether the module has done all that it does by itself."""
@@ -86,6 +90,7 @@ def test_packets(machine: Machine, ends: Ends, mtu: int) -> None:
             assert not own(guest)["violations"]
 
 
+@LINUX_7
 @pytest.mark.deep
 def test_saved(machine: Machine, ends: Ends) -> None:
     """A stream by MMNet outlives save and restore of a guest, and goes on by the same devices."""
@@ -220,6 +225,7 @@ def test_coalesced(machine: Machine, ends: Ends) -> None:
             ends.passive.run("nft delete table ip quiet")
 
 
+@LINUX_7
 def test_shade_comes_and_goes(machine: Machine, ends: Ends) -> None:
     """A stream by the vif's address outlives the module's end, its return, save, and a change of policy."""
 
