@@ -84,7 +84,7 @@ struct heart {
 /**
  * struct ctl - both directions of a link's control messages, under the link's lock
  * @queue: own messages that found no slot yet, struct item
- * @queued: length of @queue
+ * @queued: length of @queue; the doorbell reads it and @prod without the lock
  * @prod: own messages sent, modulo 2^32
  * @cons: the peer's messages taken, modulo 2^32
  * @flush: sends the messages of @queue
