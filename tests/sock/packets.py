@@ -8,6 +8,7 @@ packets.py check ADDRESS PORT [MANY]    sends, and compares what comes back; pri
 
 import errno
 import os
+import queue
 import random
 import socket
 import sys
@@ -24,10 +25,26 @@ def made(kind: int, address: str) -> socket.socket:
     return socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, kind)
 
 
-def echo_stream(end: socket.socket) -> None:
+def send_all(end: socket.socket, contents: "queue.SimpleQueue[bytes]") -> None:
     with end:
-        while content := end.recv(1 << 18):
+        while content := contents.get():
             end.sendall(content)
+
+
+def echo_stream(end: socket.socket) -> None:
+    """Send back what comes, and read all the while.
+
+    Linux 6.12 and later can let two ends wait for ever if one does not read before it has written: of data
+    that it has no memory for it takes the window, which is 0; the later window comes with an older number.
+    A way that changes between two devices brings it about: packets of one take more memory than the other's.
+    """
+    contents: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=send_all, args=[end, contents], daemon=True).start()
+    try:
+        while content := end.recv(1 << 18):
+            contents.put(content)
+    finally:
+        contents.put(b"")
 
 
 def echo_streams(listener: socket.socket) -> None:
