@@ -7,3 +7,7 @@ class RigError(Exception):
 
 class EmulatorFault(RigError):
     """The emulator, not what runs in it, has failed."""
+
+
+class NotHere(RigError):
+    """This machine cannot run such a rig, whatever the tree does."""

@@ -35,7 +35,7 @@ from _pytest.runner import runtestprotocol
 from rig import kernellog, pace
 from rig import machine as rig_machine
 from rig.debian import DEFAULT
-from rig.errors import RigError
+from rig.errors import NotHere, RigError
 from rig.guest import Guest
 from rig.machine import Config, Machine
 
@@ -207,6 +207,8 @@ class Pool:
         name = f"{TEST_PREFIX}{os.getpid()}-{self._count}"
         try:
             self._rigs[config.plain] = rig_machine.up(config, name, die_with_us=True)
+        except NotHere as error:
+            pytest.skip(str(error))
         except RigError as error:
             self._failed[config] = str(error)
             pytest.fail(f"rig cannot be brought up: {error}", pytrace=False)
