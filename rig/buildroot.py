@@ -15,8 +15,8 @@ from rig.packages import Archive
 from rig.paths import TREE, cache, making
 from rig.progress import Step
 
-# Beside the compiler that the headers ask for; sparse is for tests/style.
-PACKAGES = ("libc6-dev", "make", "pahole", "sparse")
+# Beside the compiler that the headers ask for; sparse is for tests/style, kmod for dkms.
+PACKAGES = ("kmod", "libc6-dev", "make", "pahole", "sparse")
 
 # $1: the root. Folders of the host, up to "--", are in it where they are on the host; then comes the command.
 ENTER = """set -e

@@ -1,10 +1,10 @@
-"""Both releases of Debian's Xen, both XenStore daemons, HVM guests: what a link lives through, on each."""
+"""What a link lives through, on both releases of Debian's Xen, by both XenStore daemons, for all kinds of guests."""
 
 import pytest
 
 from rig.machine import Machine
 from tests import traffic
-from tests.traffic import Ends
+from tests.traffic import LINUX_7, Ends
 from tests.xen.test_life import goes_on
 from tests.xen.test_streams import unloads_and_comes_back
 
@@ -16,16 +16,25 @@ pytestmark = [
     pytest.mark.rig(host="13", type="pvh", deep=True),
     pytest.mark.rig(host="13", type="hvm", deep=True),
     pytest.mark.rig(host="12", type="pv", xenstored="o", deep=True),
+    pytest.mark.rig(host="12", type="pvh", deep=True),
     pytest.mark.rig(host="12", type="hvm", deep=True),
+    pytest.mark.rig(host="13", type="pv", kernel="6.1", deep=True),
+    pytest.mark.rig(host="13", type="pv", kernel="newest", deep=True),
+    pytest.mark.rig(host="13", type="pvh", kernel="6.1", deep=True),
+    pytest.mark.rig(host="13", type="pvh", kernel="newest", deep=True),
+    pytest.mark.rig(host="13", type="hvm", kernel="6.1", deep=True),
+    pytest.mark.rig(host="13", type="hvm", kernel="newest", deep=True),
+    pytest.mark.rig(host="12", type="pv", kernel="6.1", deep=True),
 ]
 
 
 def test_every_part_is_of_the_release(machine: Machine) -> None:
     debian = machine.config.debian
     assert machine.dom0.run(["xl", "info", "xen_version"]).stdout.startswith(f"{debian.xen}.")
-    for domain in machine.domains.values():
+    for name, domain in machine.domains.items():
+        kernel = "6.12" if name == "dom0" else machine.config.kernel
         assert domain.read("/etc/debian_version").split(".")[0] == debian.number
-        assert domain.run(["uname", "-r"]).stdout.strip() == debian.kernels["6.12"].release()
+        assert domain.run(["uname", "-r"]).stdout.strip() == debian.kernels[kernel].release()
     daemon = {"c": "xenstored", "o": "oxenstored"}[machine.config.xenstored]
     assert machine.dom0.run(["pgrep", "-l", "-x", "o?xenstored"]).stdout.split()[1] == daemon
     for guest in machine.guests:
@@ -50,6 +59,7 @@ def test_streams_and_requests(machine: Machine, ends: Ends) -> None:
     assert moved.ring_share() > 0.9, moved.seen()
 
 
+@LINUX_7
 def test_save_and_restore(machine: Machine, ends: Ends) -> None:
     goes_on(machine.dom0, ends, traffic.saved("g1"))
 
@@ -58,8 +68,11 @@ def test_save_and_restore(machine: Machine, ends: Ends) -> None:
 @pytest.mark.rig(host="13", type="pvh", deep=True)
 @pytest.mark.rig(host="13", type="pvh", xenstored="o", deep=True)
 @pytest.mark.rig(host="13", type="hvm", deep=True)
+@pytest.mark.rig(host="12", type="pvh", deep=True)
 @pytest.mark.rig(host="12", type="pvh", xenstored="o", deep=True)
 @pytest.mark.rig(host="12", type="hvm", deep=True)
+@pytest.mark.rig(host="13", type="pvh", kernel="newest", deep=True)
+@LINUX_7
 def test_live_migration(machine: Machine, ends: Ends) -> None:
     goes_on(machine.dom0, ends, 'xl migrate -s "" g1 "xl migrate-receive"')
 

@@ -26,7 +26,7 @@ from tests.mmnet import (
     serving,
     statistics,
 )
-from tests.traffic import Ends, linked, until
+from tests.traffic import LINUX_7, Ends, linked, until
 
 ADDRESSES = {"ipv4": ("10.9.0.1", "10.9.0.2"), "ipv6": ("fd09::1", "fd09::2")}
 
@@ -35,10 +35,6 @@ pytestmark = [
     pytest.mark.rig(type="pvh", kernel="6.1", deep=True),
     pytest.mark.rig(type="pvh", kernel="newest", deep=True),
 ]
-
-# Linux 7 says so of its own netfront, once, if that had a packet on the way when the guest was saved:
-# xennet_release_tx_bufs() takes a reference on a page of kmalloc()'s.
-LINUX_7 = pytest.mark.allow_log(r"WARNING: include/linux/mm\.h:\d+ at xennet_disconnect_backend\+")
 
 
 def opened(guest: Guest) -> bool:
