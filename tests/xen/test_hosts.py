@@ -1,4 +1,4 @@
-"""What a link lives through, on both releases of Debian's Xen, by both XenStore daemons, for all kinds of guests."""
+"""What a link lives through on each host, by each XenStore daemon, for each kernel and type of guest."""
 
 import pytest
 
