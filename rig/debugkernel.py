@@ -1,6 +1,6 @@
 """Kernels that check locks and memory, built from Debian's source package.
 
-Two are made so: the User-mode one of tests/uml, and the guests' kernel "debug".
+So are made the User-mode ones of tests/uml, and the guests' kernel "debug".
 """
 
 import hashlib
@@ -35,7 +35,8 @@ class Recipe:
 
     name: of its folder in the cache. arch: as make's ARCH. config: a file of options, which go with
     those of COMMON over allnoconfig. targets: of make. keep: what of the tree is kept, besides include/
-    and scripts/, to build modules for it. patch: to be applied to the source.
+    and scripts/, to build modules for it. patch: to be applied to the source. instead: a file of options
+    that replace those.
     """
 
     name: str
@@ -44,10 +45,15 @@ class Recipe:
     targets: Sequence[str]
     keep: Sequence[str]
     patch: Path | None = None
+    instead: Path | None = None
 
     def options(self) -> str:
         """Return the options, one a line."""
-        return COMMON.read_text() + self.config.read_text()
+        text = COMMON.read_text() + self.config.read_text()
+        if not self.instead:
+            return text
+        lines = {line.partition("=")[0]: line for line in (text + self.instead.read_text()).splitlines()}
+        return "\n".join(lines.values()) + "\n"
 
     def key(self) -> str:
         """Return a short name of the options and the patch."""
