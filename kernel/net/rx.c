@@ -9,6 +9,10 @@
 #define MM_COPYBREAK	2048u	/* longer frames go into pages, but for their beginning: */
 #define MM_HEAD		128u	/* Ethernet, IPv6 and TCP with options */
 
+/* Who cuts a packet has as many as it has segments; Linux makes no smaller and no more ones */
+#define MM_TCP_SEGMENT	8u	/* bytes: TCP_MIN_SND_MSS without options */
+#define MM_UDP_SEGMENTS	128u	/* UDP_MAX_SEGMENTS */
+
 /* The longest frame begins anywhere in a page. */
 static_assert((MM_LEN_MAX - MM_HEAD + PAGE_SIZE - 1) / PAGE_SIZE + 1 <= MAX_SKB_FRAGS);
 
@@ -96,6 +100,8 @@ static bool set_segments(struct sk_buff *skb, const struct virtio_net_hdr *hdr)
 		return false;
 	if (skb->len - head <= size)
 		return true;	/* it is a single one */
+	if (tcp ? size < MM_TCP_SEGMENT : skb->len - head > size * MM_UDP_SEGMENTS)
+		return false;
 	if (hdr->gso_type & VIRTIO_NET_HDR_GSO_ECN)
 		type |= SKB_GSO_TCP_ECN;
 	/* Who cuts it looks at its headers, and counts. */

@@ -212,7 +212,16 @@ static bool lies_checksums(void)
 	hdr.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM;
 	send_lie(ETH_P_IP, IPPROTO_TCP, &hdr);
 	EXPECT(got.n == 3 && got.size == 100);
-	EXPECT(count(P, MM_RX_BAD_HEADER) == bad + 8 && live());
+	/* Segments of a byte, which are many */
+	hdr.gso_size = v16(1);
+	send_lie(ETH_P_IP, IPPROTO_TCP, &hdr);
+	hdr.gso_type = XWAY_VIRTIO_GSO_USO;
+	send_lie(ETH_P_IP, IPPROTO_UDP, &hdr);
+	EXPECT(count(P, MM_RX_BAD_HEADER) == bad + 10 && got.n == 3);
+	hdr.gso_size = v16(2);
+	send_lie(ETH_P_IP, IPPROTO_UDP, &hdr);
+	EXPECT(got.n == 4 && got.size == 2);
+	EXPECT(count(P, MM_RX_BAD_HEADER) == bad + 10 && live());
 	return true;
 }
 
