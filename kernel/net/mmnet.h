@@ -153,6 +153,8 @@ enum mm_count {
  * @pool: recycles pages of received frames
  * @tx: the channel while the own ring may be written, or NULL; written under the tx lock
  * @prod: bytes written into the own ring, published or not; under the tx lock
+ * @cons: what the peer said last that it has read of these, and @taken, the same since the
+ *	channel began without going round; as @prod
  * @stalled: the peer has read too little for long, so packets go another way; written under
  *	the tx lock
  * @behind_since: since when it is watched how much a peer takes for which packets wait, in
@@ -194,6 +196,8 @@ struct mm_port {
 
 	struct mm_chan *tx ____cacheline_aligned_in_smp;
 	u32 prod;
+	u32 cons;
+	u64 taken;
 	bool stalled;
 	u8 strikes;
 	unsigned long behind_since;

@@ -80,6 +80,8 @@ static void go_live(struct mm_port *port, struct mm_chan *ch, const struct mm_he
 	port->rx = ch;
 	port->tx = ch;
 	port->prod = 0;
+	port->cons = 0;
+	port->taken = 0;
 	port->broken = false;
 	port->news = true;
 	WRITE_ONCE(port->stalled, false);

@@ -26,12 +26,14 @@ static const struct mm_words *peer_of(const struct mm_chan *ch)
 /* Bytes of the own ring that may be written. Return: false if the peer breaks the rules. */
 static bool room(struct mm_port *port, struct mm_chan *ch, u32 *bytes)
 {
-	u32 used;
-
 	/* Pairs with the release of @cons in rx.c: what was there is read. */
-	if (!xway_ring_unread(READ_ONCE(port->prod), ring_load_acquire(&peer_of(ch)->cons),
-			      ch->size, &used))
+	u32 cons = ring_load_acquire(&peer_of(ch)->cons), used;
+
+	/* Nor can it have read less than before. */
+	if (!xway_ring_unread(port->prod, cons, ch->size, &used) || (s32)(cons - port->cons) < 0)
 		return false;
+	port->taken += cons - port->cons;
+	port->cons = cons;
 	*bytes = ch->size - used;
 	return true;
 }
@@ -100,12 +102,13 @@ static unsigned long patience(const struct mm_port *port)
 	return max_t(unsigned long, MM_STALL >> port->strikes, MM_STALL_MIN);
 }
 
-/* Bytes that the peer has read, but for a constant */
+/* Bytes that the peer has read since the channel began */
 static u64 taken(struct mm_port *port)
 {
 	u32 bytes;
 
-	return room(port, port->tx, &bytes) ? port->count[MM_TX_BYTES] + bytes : 0;
+	room(port, port->tx, &bytes);
+	return port->taken;
 }
 
 /* Look again soon: a peer that has caught up is watched no more. Return: false if this will. */
@@ -219,7 +222,7 @@ void mm_tx_stall(struct work_struct *work)
 		goto out;	/* the peer has caught up */
 	if (time_before(jiffies, port->behind_since + patience(port))) {
 		look_soon(port);
-	} else if (taken(port) - port->behind_bytes >= (u64)MM_STALL_RATE * patience(port) / HZ) {
+	} else if (taken(port) - port->behind_bytes >= MM_STALL_RATE / HZ * patience(port)) {
 		watch(port);
 	} else {
 		stall(port);

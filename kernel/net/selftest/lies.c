@@ -60,6 +60,12 @@ static bool lies_indices(void)
 	/* What P sends it drops, since A claims to have read more than there was. */
 	ring_store_release(&words(A)->cons, words(A)->cons + 16);
 	EXPECT(send(P, 100) && found(before + 2));
+	/* Nor can it have read less than it has said. */
+	EXPECT(send(P, 1000));
+	poll(A);
+	EXPECT(send(P, 100));
+	words(A)->cons = 0;
+	EXPECT(send(P, 100) && found(before + 3));
 	return true;
 }
 
