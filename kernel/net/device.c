@@ -98,6 +98,7 @@ struct mm_port *mm_device_create(const char *id)
 	mutex_init(&port->lock);
 	spin_lock_init(&port->rx_lock);
 	INIT_DELAYED_WORK(&port->tend, mm_port_tend);
+	port->began = jiffies - MM_RETRY;
 	INIT_LIST_HEAD(&port->pairs);
 	skb_queue_head_init(&port->returned);
 	INIT_WORK(&port->resend, mm_shade_resend);

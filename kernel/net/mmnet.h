@@ -39,6 +39,8 @@
 #define MM_PAGES_MIN	32u	/* of a ring: one record is read, another is written */
 #define MM_PAGES_MAX	XWAY_RING_PAGES_MAX
 
+#define MM_RETRY	HZ	/* between two channels, and after an error */
+
 /* Own words: the writer's of the own ring, the reader's of the peer's */
 struct mm_words {
 	u32 prod;
@@ -134,6 +136,7 @@ enum mm_count {
  * @up: the device is up; written under @lock, and the link's lock if there is a link
  * @vifs: what the own words are to say; as @up
  * @tend: opens a channel, or ends a broken one
+ * @began: when the last channel began, in jiffies; under the link's lock
  * @pairs: vifs of which packets are taken: see shade.c
  * @opened: the module has brought up the device; once, and under the RTNL
  * @ours: it did so last, so the device takes nothing but what is for vifs
@@ -176,6 +179,7 @@ struct mm_port {
 	bool broken;
 	u32 vifs;
 	struct delayed_work tend;
+	unsigned long began;
 	struct list_head pairs;
 	bool opened;
 	bool ours;

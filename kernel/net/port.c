@@ -10,8 +10,6 @@
 
 #include "mmnet.h"
 
-#define MM_RETRY HZ	/* after an error */
-
 /* Return: what the device of a link keeps, or NULL. The caller holds the link's lock. */
 struct mm_port *mm_port_of(struct xway_link *link)
 {
@@ -74,6 +72,7 @@ static void go_live(struct mm_port *port, struct mm_chan *ch, const struct mm_he
 
 	ch->state = MM_LIVE;
 	ch->features = hello->features;
+	port->began = jiffies;
 	spin_lock_bh(&port->rx_lock);
 	__netif_tx_lock(txq, smp_processor_id());
 	port->ch = ch;
@@ -292,6 +291,9 @@ static int accept(struct mm_port *port, const struct xway_ctl *msg)
 	if (!port || !may_begin(port))
 		return XWAY_DECLINE_OFF;
 	if (port->ch && (port->ch->state == MM_LIVE || link->nonce < link->peer_nonce))
+		return XWAY_DECLINE_LATER;
+	/* A peer that ends its channels costs a carrier's change, and pages, once in a while. */
+	if (time_before(jiffies, port->began + MM_RETRY))
 		return XWAY_DECLINE_LATER;
 	mm_port_close(port);	/* the own OPEN, which the peer declines */
 	ch = create(port);

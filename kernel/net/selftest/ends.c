@@ -88,8 +88,10 @@ bool live(void)
 		bool ready = true;
 		int i;
 
-		for (i = 0; i < 2; i++)
+		for (i = 0; i < 2; i++) {
+			port[i]->began = jiffies - MM_RETRY;
 			mod_delayed_work(xway_core_wq, &port[i]->tend, 0);
+		}
 		flush_workqueue(xway_core_wq);
 		look(P);
 		look(A);

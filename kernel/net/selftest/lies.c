@@ -92,6 +92,28 @@ static void write_frame(const struct mm_record *rec, const void *frame)
 	poll(P);
 }
 
+/* Channels begin once in a while, however often the peer ends them and asks for another. */
+static bool lies_again(void)
+{
+	u64 before = count(P, MM_OPENED);
+	unsigned long since = jiffies;
+	int i, n;
+
+	for (i = 0; i < 50; i++) {
+		if (port[A]->ch)
+			mm_port_broken(port[A]);
+		/* It ends one, and asks for the next. */
+		for (n = 0; n < 2; n++) {
+			mod_delayed_work(xway_core_wq, &port[A]->tend, 0);
+			flush_workqueue(xway_core_wq);
+		}
+		look(P);
+		look(A);
+	}
+	EXPECT(count(P, MM_OPENED) - before <= 1 + (jiffies - since) / MM_RETRY);
+	return live();
+}
+
 /* Headers and frames of random bytes: each is dropped, or is the network's to judge. */
 static bool lies_noise(void)
 {
@@ -244,6 +266,7 @@ static bool lies_checksums_seen(void)
 const struct xway_test lies_tests[] = {
 	{ "lies_records", lies_records, UP },
 	{ "lies_indices", lies_indices, UP },
+	{ "lies_again", lies_again, UP },
 	{ "lies_noise", lies_noise, UP },
 	{ "lies_checksums", lies_checksums_seen, UP },
 	{}
