@@ -205,16 +205,16 @@ static u32 *arena_dir(struct link *link, u32 nr)
 static int arena_grow(struct link *link, u32 pages)
 {
 	struct xway_arena *a = &link->arena;
-	u32 total = xway_arena_pages_total(), i;
+	/* Withdrawn and unrevoked pages count, since the peer still has them. */
+	u32 held = a->shared + a->n_withdrawn + atomic_read(&link->pub.peer->unrevoked) + pages;
+	u32 total = xway_arena_pages_total() + pages, i;
 	struct run run = { .order = CONTIG_ORDER }, none = {};
 	unsigned long first;
 	int err = 0;
 
-	/* All pages or none: a part does not make a ring, but others could use it.
-	 * Withdrawn and unrevoked pages count, since the peer still has them.
-	 */
-	if (a->shared + a->n_withdrawn + atomic_read(&link->pub.peer->unrevoked) +
-	    pages > xway_link_pages_max() || total + pages > READ_ONCE(xway_pages_max))
+	/* All pages or none: a part does not make a ring, but others could use it. */
+	if (held > xway_link_pages_max() ||
+	    total > xway_peer_part(READ_ONCE(xway_pages_max), held))
 		return -ENOSPC;
 	first = bitmap_find_next_zero_area(a->there, a->pages, 0, pages, 0);
 	if (first + pages > a->pages)

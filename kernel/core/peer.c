@@ -106,6 +106,22 @@ EXPORT_SYMBOL_GPL(xway_peer_id);
 static atomic_t charged_total = ATOMIC_INIT(0);
 unsigned int xway_charged_max;
 
+/**
+ * xway_peer_part() - how far may the pages of all peers go for one of them?
+ * @all: the most that all peers together may have
+ * @held: what this one would have
+ *
+ * The last eighth is for peers that have little, so that two which take all that they can
+ * leave enough for a link, and some connections, with a third.
+ *
+ * Context: any.
+ * Return: pages of all peers.
+ */
+u32 xway_peer_part(u32 all, u32 held)
+{
+	return held > max(all / 128, 32u) ? all - all / 8 : all;
+}
+
 /* Count pages, unless there would be more than @most. */
 static bool charge(atomic_t *charged, u32 pages, u32 most)
 {
@@ -123,7 +139,8 @@ bool xway_peer_charge(struct xway_peer *peer, u32 pages)
 {
 	if (!charge(&peer->charged, pages, xway_link_pages_max()))
 		return false;
-	if (charge(&charged_total, pages, xway_charged_max))
+	if (charge(&charged_total, pages,
+		   xway_peer_part(xway_charged_max, atomic_read(&peer->charged))))
 		return true;
 	atomic_sub(pages, &peer->charged);
 	return false;

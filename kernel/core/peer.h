@@ -26,6 +26,7 @@ struct xway_peer {
 };
 
 extern unsigned int xway_charged_max;
+u32 xway_peer_part(u32 all, u32 held);
 void xway_peer_init(void);
 struct xway_peer *xway_peer_get(const char *id);
 struct xway_peer *xway_peer_hold(struct xway_peer *peer);

@@ -43,14 +43,15 @@ static bool peer_charge_all(void)
 	struct xway_peer *a = end(A)->pub.peer, *p = end(P)->pub.peer;
 	bool first, more, rest, undone, freed;
 
-	xway_charged_max = 100;
-	first = xway_peer_charge(a, 60);
-	more = xway_peer_charge(p, 41);
+	xway_charged_max = 400;
+	first = xway_peer_charge(a, 340) && !xway_peer_charge(a, 11);
+	/* The last eighth is for who has little. */
+	more = xway_peer_charge(p, 33);
 	undone = !atomic_read(&p->charged);
-	rest = xway_peer_charge(p, 40) && !xway_peer_charge(a, 1);
-	xway_peer_uncharge(a, 60);
-	freed = xway_peer_charge(p, 60);
-	xway_peer_uncharge(p, 100);
+	rest = xway_peer_charge(p, 32) && !xway_peer_charge(a, 1) && !xway_peer_charge(p, 1);
+	xway_peer_uncharge(a, 340);
+	freed = xway_peer_charge(p, 300);
+	xway_peer_uncharge(p, 332);
 	EXPECT(first && !more && undone && rest && freed);
 	return true;
 }
