@@ -23,9 +23,6 @@
 /* Time that is left to clients once the peer says CLOSING, in jiffies */
 #define CLOSED HZ
 
-/* Interval of looks whether the peer says so, in jiffies */
-#define DRAIN_POLL (HZ / 100)
-
 LIST_HEAD(xway_links);
 
 /* The list, and the table of clients. Under it clients hear of links, and take a link's
@@ -72,12 +69,20 @@ void xway_link_broken(struct link *link)
 	}
 }
 
+/* The peer has ended its channels, and takes no messages any more. It may unsay it. */
+static void peer_closes(struct link *link)
+{
+	link->peer_closing = true;
+	if (link->pub.state == XWAY_LINK_CLOSING && time_before(jiffies + CLOSED, link->drain_by))
+		link->drain_by = jiffies + CLOSED;
+}
+
 static void link_work(struct work_struct *work)
 {
 	struct link *link = container_of(work, struct link, work);
 	/* I/O that an allocation waits for may need this lock: see core.h. */
 	unsigned int noio = memalloc_noio_save();
-	bool closing;
+	bool closing = false;
 
 	mutex_lock(&link->pub.lock);
 	/* Look again: a peer that begins a new session instead sends no event. */
@@ -86,12 +91,13 @@ static void link_work(struct work_struct *work)
 	xway_ctl_flush(link);
 	if (link->pub.state == XWAY_LINK_UP || link->pub.state == XWAY_LINK_CLOSING)
 		xway_ctl_run(link);
-	closing = (link->pub.state == XWAY_LINK_UP ||
-		   link->pub.state == XWAY_LINK_CONNECTING) &&
-		  (link->broken || link->gone ||
-		   READ_ONCE(link->import.hdr->state) == XWAY_ARENA_CLOSING);
+	if (link->pub.state == XWAY_LINK_UP || link->pub.state == XWAY_LINK_CONNECTING) {
+		/* An honest peer says CLOSING only after its channels have ended. */
+		if (READ_ONCE(link->import.hdr->state) == XWAY_ARENA_CLOSING)
+			peer_closes(link);
+		closing = link->peer_closing || link->broken || link->gone;
+	}
 	mutex_unlock(&link->pub.lock);
-	/* An honest peer says CLOSING only after its channels have ended. */
 	if (closing)
 		link->session_lost(link);
 	memalloc_noio_restore(noio);
@@ -181,6 +187,7 @@ int xway_link_prepare(struct link *link)
 	link->pub.state = XWAY_LINK_WAITING;
 	link->broken = false;
 	link->gone = false;
+	link->peer_closing = false;
 	link->told_up = 0;
 	xway_doorbell_reset(link);
 	xway_ctl_reset(link);
@@ -279,7 +286,7 @@ void xway_link_drain(struct link *link)
 	if (link->arena.hdr && link->pub.state != XWAY_LINK_DEAD &&
 	    link->pub.state != XWAY_LINK_CLOSING) {
 		link->was_up = link->pub.state == XWAY_LINK_UP;
-		link->drain_by = jiffies + DRAIN;
+		link->drain_by = jiffies + (link->peer_closing ? CLOSED : DRAIN);
 		/* There may be no import yet: pairs with doorbell_run(), which
 		 * tests for it after the state.
 		 */
@@ -317,32 +324,53 @@ void xway_links_drain(struct list_head *ending)
 }
 
 /*
+ * Is a session that ends done with its channels and messages, or is its time over?
+ * @left: set to whether a channel is left
+ */
+static bool drain_over(struct link *link, bool dead, bool *left)
+{
+	bool over;
+
+	mutex_lock(&link->pub.lock);
+	if (!link->peer_closing && link->import.hdr &&
+	    READ_ONCE(link->import.hdr->state) == XWAY_ARENA_CLOSING)
+		peer_closes(link);
+	*left = link->pub.n_chans;
+	over = dead || READ_ONCE(link->broken) || (!*left && !link->ctl.queued) ||
+	       time_after(jiffies, link->drain_by);
+	mutex_unlock(&link->pub.lock);
+	return over;
+}
+
+/**
+ * xway_link_drained() - would xway_link_down() end the session without waiting for the peer?
+ * @link: the link
+ * @dead: as for xway_link_down()
+ *
+ * Whoever serves several links looks again until this is so, instead of waiting in
+ * xway_link_down(): one peer, however it behaves, then keeps no other one waiting.
+ *
+ * Context: process; takes the link's lock.
+ */
+bool xway_link_drained(struct link *link, bool dead)
+{
+	bool left;
+
+	return drain_over(link, dead, &left);
+}
+
+/*
  * Wait until channels have ended and messages are sent, at most until drain_by, and
  * not at all for a dead peer. Return: true if no channel is left.
  */
 static bool link_drained(struct link *link, bool dead)
 {
-	unsigned long until = link->drain_by;
-	bool closing = false;
-	u32 left, queued;
+	bool left;
 
-	for (;;) {
-		mutex_lock(&link->pub.lock);
-		left = link->pub.n_chans;
-		queued = link->ctl.queued;
-		/* The peer has ended its channels and takes no messages any more. */
-		if (!closing && link->import.hdr &&
-		    READ_ONCE(link->import.hdr->state) == XWAY_ARENA_CLOSING) {
-			closing = true;
-			if (time_before(jiffies + CLOSED, until))
-				until = jiffies + CLOSED;
-		}
-		mutex_unlock(&link->pub.lock);
-		if ((!left && !queued) || dead || time_after(jiffies, until))
-			return !left;
+	while (!drain_over(link, dead, &left))
 		wait_event_timeout(link->drained, !READ_ONCE(link->pub.n_chans) &&
-				   !READ_ONCE(link->ctl.queued), DRAIN_POLL);
-	}
+				   !READ_ONCE(link->ctl.queued), XWAY_DRAIN_POLL);
+	return !left;
 }
 
 /**

@@ -97,6 +97,9 @@ struct ctl {
 	struct delayed_work flush;
 };
 
+/* Interval of looks whether a session that ends is drained, in jiffies */
+#define XWAY_DRAIN_POLL max(HZ / 100UL, 1UL)
+
 /**
  * struct link - a link
  * @pub: the part that clients see. Its lock guards all members for which nothing
@@ -111,6 +114,7 @@ struct ctl {
  * @version: the version of wire.h that this session uses
  * @broken: the peer has broken the rules of the link
  * @gone: the transport says that the peer has ended
+ * @peer_closing: the peer has said that it ends the session
  * @was_up: the session was up before it began to end
  * @told_up: a bit for each service whose client was told that the session is up
  * @policy: what domain 0 says of each service, or NULL; under xway_links_lock
@@ -145,6 +149,7 @@ struct link {
 	u32 version;
 	bool broken;
 	bool gone;
+	bool peer_closing;
 	bool was_up;
 	u8 told_up;
 	char *policy[XWAY_SERVICES];
@@ -185,6 +190,7 @@ int xway_link_map(struct link *link, u32 ref, u64 nonce);
 bool xway_link_check_up(struct link *link);
 void xway_link_drain(struct link *link);
 void xway_links_drain(struct list_head *ending);
+bool xway_link_drained(struct link *link, bool dead);
 void xway_link_down(struct link *link, bool dead);
 void xway_link_broken(struct link *link);
 const char *xway_link_state_name(const struct link *link);

@@ -551,6 +551,38 @@ static int read_members(void)
 	return err;
 }
 
+static void try_later(struct member *m, int err, unsigned long most)
+{
+	m->retry_in = clamp(2 * m->retry_in, (unsigned long)RETRY, most);
+	m->retry_at = jiffies + m->retry_in;
+	m->err = err;
+}
+
+/*
+ * End a session that must end, if it is drained. A peer that has broken the rules, or has
+ * kept channels, begins the next one later each time: an end costs more than it costs the peer.
+ * Return: false if it is not drained yet.
+ */
+static bool member_end(struct member *m)
+{
+	bool rude;
+
+	if (m->end == END_NOT)
+		return true;
+	if (!xway_link_drained(m->link, m->end == END_AT_ONCE))
+		return false;
+	rude = READ_ONCE(m->link->broken) ||
+	       (m->end == END_ORDERLY && READ_ONCE(m->link->pub.n_chans));
+	end_session(m, m->end == END_AT_ONCE, false);
+	if (rude) {
+		try_later(m, -EAGAIN, RETRY_MAX);
+	} else {
+		m->err = 0;
+		m->retry_in = 0;
+	}
+	return true;
+}
+
 /* Do what is next for a member. Return: 0, or an errno: try again later. */
 static int member_try(struct member *m)
 {
@@ -558,8 +590,6 @@ static int member_try(struct member *m)
 	unsigned int len;
 	int err;
 
-	if (m->end != END_NOT)
-		end_session(m, m->end == END_AT_ONCE, false);
 	if (!m->offered) {
 		if (too_early(m))
 			return m->err;
@@ -585,20 +615,15 @@ static unsigned long member_sync(struct member *m)
 	int err = member_try(m);
 
 	if (!err) {
-		/* Only a session ends the delays: a peer can repeat a bad offer. */
-		if (READ_ONCE(m->link->pub.state) != XWAY_LINK_WAITING) {
+		/* A session that ends well ends the delays: a peer can repeat a bad offer. */
+		if (READ_ONCE(m->link->pub.state) != XWAY_LINK_WAITING)
 			m->err = 0;
-			m->retry_in = 0;
-		}
 		return MAX_JIFFY_OFFSET;
 	}
 	if (err != m->err && err != -EBUSY && err != -EAGAIN)
 		pr_warn_ratelimited("%s: no link: %d\n", m->link->pub.name, err);
-	if (!early) {
-		m->retry_in = clamp_t(unsigned long, 2 * m->retry_in, RETRY,
-				      err == -EBUSY ? RETRY_BUSY : RETRY_MAX);
-		m->retry_at = jiffies + m->retry_in;
-	}
+	if (!early)
+		try_later(m, err, err == -EBUSY ? RETRY_BUSY : RETRY_MAX);
 	m->err = err;
 	return max_t(long, m->retry_at - jiffies, 1);
 }
@@ -627,11 +652,16 @@ static void sync_fn(struct work_struct *work)
 	}
 	/* Those whose peer has said CLOSING end together, too. */
 	list_for_each_entry(m, &members, node)
-		if (READ_ONCE(m->end) == END_ORDERLY)
+		if (READ_ONCE(m->end) == END_ORDERLY &&
+		    READ_ONCE(m->link->pub.state) != XWAY_LINK_CLOSING)
 			list_add_tail(&m->link->ending, &ending);
 	xway_links_drain(&ending);
-	list_for_each_entry(m, &members, node)
-		next = min(next, member_sync(m));
+	/* Nobody waits here for a peer: the other members, and a suspend, wait meanwhile. */
+	list_for_each_entry(m, &members, node) {
+		if (READ_ONCE(frozen))
+			break;
+		next = min(next, member_end(m) ? member_sync(m) : XWAY_DRAIN_POLL);
+	}
 	/* Does nothing if the work is queued already, to run sooner. */
 	if (next != MAX_JIFFY_OFFSET)
 		queue_delayed_work(xway_core_wq, &sync_work, next);

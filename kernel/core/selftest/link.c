@@ -76,7 +76,29 @@ static bool links_end_together(void)
 	return true;
 }
 
+/* A peer that says that it ends, and unsays it, has no more time for that. */
+static bool link_end_unsaid(void)
+{
+	struct xway_header *hdr = end(A)->arena.hdr;
+	int i;
+
+	WRITE_ONCE(hdr->state, XWAY_ARENA_CLOSING);
+	tasklet_schedule(&end(P)->bell.task);
+	for (i = 0; i < 100 && !READ_ONCE(xway_fake.lost); i++)
+		msleep(50);
+	EXPECT(xway_fake.lost);
+	WRITE_ONCE(hdr->state, XWAY_ARENA_UP);
+	xway_link_drain(end(P));
+	/* A channel is left, and nobody is kept waiting for it. */
+	EXPECT(!xway_link_drained(end(P), false) && xway_link_drained(end(P), true));
+	for (i = 0; i < 40 && !xway_link_drained(end(P), false); i++)
+		msleep(50);
+	EXPECT(i < 40 && end(P)->pub.n_chans);
+	return true;
+}
+
 const struct xway_test link_tests[] = {
+	{ "link_end_unsaid", link_end_unsaid, CHANNEL },
 	{ "links_end_together", links_end_together, CHANNEL },
 	{ "link_ends_waiting", link_ends_waiting, MADE },
 	{ "link_past_life", link_past_life, MADE },
