@@ -712,10 +712,10 @@ static void conn_wake_sk(struct sock *sk, bool all)
  */
 bool xway_conn_event(struct xway_conn *conn)
 {
-	bool work = false, stale = false, moved = false, inside = false;
+	bool stale = false, moved = false, inside = false;
 	const struct xway_words *peer;
+	u32 prod, cons, flags = 0;
 	struct sock *sk;
-	u32 prod, cons, flags;
 	u16 gen;
 
 	spin_lock(&conn->lock);
@@ -736,8 +736,6 @@ bool xway_conn_event(struct xway_conn *conn)
 			(u16)flags != conn->rx.notified_flags;
 		conn->rx.notified_cons = cons;
 		conn->rx.notified_flags = flags;
-		work = (flags & XWAY_WORDS_FALLBACK) ||
-		       test_bit(XWAY_F_FALLBACK, &conn->flags);
 		if (sk && (prod != conn->rx.notified ||
 			   gen != conn->rx.notified_gen)) {
 			conn->rx.notified = prod;
@@ -765,7 +763,8 @@ bool xway_conn_event(struct xway_conn *conn)
 		xway_reader_tell(conn, sk);
 		sock_put(sk);
 	}
-	if (work)
+	/* What has not changed needs no other look: the helper sees to its own retries. */
+	if (moved && ((flags & XWAY_WORDS_FALLBACK) || test_bit(XWAY_F_FALLBACK, &conn->flags)))
 		xway_conn_queue(conn);
 	return moved;
 }

@@ -286,7 +286,26 @@ static bool rx_events(void)
 	return true;
 }
 
+/* A peer that says that it falls back, and posts without end, costs looks alone. */
+static bool posts_while_falling_back(void)
+{
+	struct xway_words *peer = xway_own(conn[A]);
+	int i, moved = 0;
+
+	local_bh_disable();
+	xway_conn_event(conn[P]);
+	peer->flags |= XWAY_WORDS_FALLBACK | XWAY_WORDS_PARK;
+	/* As if the helper had seen to it */
+	conn[P]->rx.notified_flags = peer->flags;
+	for (i = 0; i < 100; i++)
+		moved += xway_conn_event(conn[P]);
+	local_bh_enable();
+	EXPECT(!moved && !work_busy(&conn[P]->work.work));
+	return true;
+}
+
 const struct xway_test rx_tests[] = {
+	{ "posts_while_falling_back", posts_while_falling_back, CHANNEL },
 	{ "rx_events", rx_events, CHANNEL },
 	{ "rx_walks", rx_walks, READING },
 	{ "rx_inqs", rx_inqs, READING },
