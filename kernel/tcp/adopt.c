@@ -120,7 +120,9 @@ static void scan_work(struct work_struct *work)
 void xway_adopt_up(struct xway_link *link)
 {
 	scans_left = SCANS;
-	if (READ_ONCE(running))
+	/* Sooner than it is due, but never later: a peer can begin sessions without end. */
+	if (READ_ONCE(running) && (!delayed_work_pending(&scan) ||
+				   time_after(scan.timer.expires, jiffies + SCAN_IN)))
 		mod_delayed_work(xway_conn_wq, &scan, SCAN_IN);
 }
 
