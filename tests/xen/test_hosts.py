@@ -22,7 +22,6 @@ pytestmark = [
     pytest.mark.rig(host="13", type="pv", kernel="newest", deep=True),
     pytest.mark.rig(host="13", type="pvh", kernel="6.1", deep=True),
     pytest.mark.rig(host="13", type="pvh", kernel="newest", deep=True),
-    pytest.mark.rig(host="13", type="hvm", kernel="6.1", deep=True),
     pytest.mark.rig(host="13", type="hvm", kernel="newest", deep=True),
     pytest.mark.rig(host="12", type="pv", kernel="6.1", deep=True),
 ]
