@@ -7,20 +7,36 @@
 
 #include <linux/capability.h>
 #include <net/genetlink.h>
+#include <net/net_namespace.h>
 
 #include "uapi/linux/xway.h"
+
+/*
+ * What is of the whole machine is shown and changed in the initial network namespace alone.
+ * Many a container has CAP_NET_ADMIN in the initial user namespace, meant for its own network.
+ *
+ * Return: 0; -EPERM, explained in the extended ACK, in another one.
+ */
+static inline int xway_genl_need_initial(const struct net *net, struct netlink_ext_ack *extack)
+{
+	if (net_eq(net, &init_net))
+		return 0;
+	NL_SET_ERR_MSG(extack, "only connections are shown in this network namespace");
+	return -EPERM;
+}
 
 /*
  * What changes something does so for the whole machine. So it needs CAP_NET_ADMIN in the
  * initial user namespace, of whoever has sent @skb and of whoever has made its socket: a
  * privileged program may be given an unprivileged one's socket to write to.
  *
- * Return: 0; -EPERM, explained in the extended ACK, without CAP_NET_ADMIN.
+ * Return: 0; -EPERM, explained in the extended ACK, without CAP_NET_ADMIN, or as
+ * xway_genl_need_initial().
  */
 static inline int xway_genl_need_admin(struct sk_buff *skb, struct genl_info *info)
 {
 	if (netlink_capable(skb, CAP_NET_ADMIN))
-		return 0;
+		return xway_genl_need_initial(genl_info_net(info), info->extack);
 	NL_SET_ERR_MSG(info->extack, "needs CAP_NET_ADMIN");
 	return -EPERM;
 }

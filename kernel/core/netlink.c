@@ -4,6 +4,7 @@
  * the transport "local". include/uapi/linux/xway.h describes the attributes.
  */
 #include <linux/module.h>
+#include <net/sock.h>
 
 #include "addr.h"
 #include "genl.h"
@@ -21,8 +22,10 @@ static int get_doit(struct sk_buff *in, struct genl_info *info)
 	struct link *link;
 	struct sk_buff *skb;
 	void *hdr;
-	int err;
+	int err = xway_genl_need_initial(genl_info_net(info), info->extack);
 
+	if (err)
+		return err;
 	mutex_lock(&xway_links_lock);
 	list_for_each_entry(link, &xway_links, node)
 		channels += READ_ONCE(link->pub.n_chans);
@@ -51,7 +54,8 @@ static int stats_doit(struct sk_buff *in, struct genl_info *info)
 	void *hdr;
 	int i, err;
 
-	err = xway_genl_reply_start(info, &family, &skb, &hdr);
+	err = xway_genl_need_initial(genl_info_net(info), info->extack) ?:
+	      xway_genl_reply_start(info, &family, &skb, &hdr);
 	if (err)
 		return err;
 	nest = nla_nest_start(skb, XWAY_A_STATS);
@@ -109,9 +113,12 @@ static int put_peer(struct sk_buff *skb, struct link *link)
  */
 static int peer_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 {
+	int err = xway_genl_need_initial(sock_net(skb->sk), cb->extack);
 	struct link *link;
 	long at = 0;
 
+	if (err)
+		return err;
 	mutex_lock(&xway_links_lock);
 	list_for_each_entry(link, &xway_links, node) {
 		void *hdr;
@@ -217,6 +224,7 @@ static struct genl_family family = {
 	.version = XWAY_GENL_VERSION,
 	.maxattr = XWAY_A_MAX,
 	.policy = policy,
+	.netnsok = true,
 	.module = THIS_MODULE,
 	.small_ops = small_ops,
 	.n_small_ops = ARRAY_SIZE(small_ops),

@@ -21,7 +21,8 @@ static int get_doit(struct sk_buff *in, struct genl_info *info)
 	void *hdr;
 	int err;
 
-	err = xway_genl_reply_start(info, &family, &skb, &hdr);
+	err = xway_genl_need_initial(genl_info_net(info), info->extack) ?:
+	      xway_genl_reply_start(info, &family, &skb, &hdr);
 	if (err)
 		return err;
 	if (nla_put_u8(skb, XWAY_A_ON, xway_attach_is_on()) ||
@@ -140,10 +141,11 @@ static int stats_doit(struct sk_buff *in, struct genl_info *info)
 	void *hdr;
 	int i, err;
 
-	carried(NULL, bytes);
-	err = xway_genl_reply_start(info, &family, &skb, &hdr);
+	err = xway_genl_need_initial(genl_info_net(info), info->extack) ?:
+	      xway_genl_reply_start(info, &family, &skb, &hdr);
 	if (err)
 		return err;
+	carried(NULL, bytes);
 	nest = nla_nest_start(skb, XWAY_A_STATS);
 	if (!nest)
 		goto full;
@@ -242,8 +244,8 @@ static int put_conn(struct sk_buff *skb, struct xway_conn *conn, const struct ne
 static int conn_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 {
 	/* Who may change the modules, and enter any namespace, sees all. */
-	const struct net *net = netlink_capable(cb->skb, CAP_NET_ADMIN) ?
-				NULL : sock_net(skb->sk);
+	bool all = netlink_capable(cb->skb, CAP_NET_ADMIN) && net_eq(sock_net(skb->sk), &init_net);
+	const struct net *net = all ? NULL : sock_net(skb->sk);
 	struct xway_conn *conn;
 	long at = 0;
 
@@ -300,6 +302,7 @@ static struct genl_family family = {
 	.version = XWAY_GENL_VERSION,
 	.maxattr = XWAY_A_MAX,
 	.policy = policy,
+	.netnsok = true,
 	.module = THIS_MODULE,
 	.small_ops = small_ops,
 	.n_small_ops = ARRAY_SIZE(small_ops),
