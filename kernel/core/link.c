@@ -23,6 +23,9 @@
 /* Time that is left to clients once the peer says CLOSING, in jiffies */
 #define CLOSED HZ
 
+/* Interval of looks whether the peer says so, in jiffies */
+#define DRAIN_POLL (HZ / 100)
+
 LIST_HEAD(xway_links);
 
 /* The list, and the table of clients. Under it clients hear of links, and take a link's
@@ -336,27 +339,10 @@ static bool drain_over(struct link *link, bool dead, bool *left)
 	    READ_ONCE(link->import.hdr->state) == XWAY_ARENA_CLOSING)
 		peer_closes(link);
 	*left = link->pub.n_chans;
-	over = dead || READ_ONCE(link->broken) || (!*left && !link->ctl.queued) ||
-	       time_after(jiffies, link->drain_by);
+	over = dead || READ_ONCE(link->broken) || READ_ONCE(link->gone) ||
+	       (!*left && !link->ctl.queued) || time_after(jiffies, link->drain_by);
 	mutex_unlock(&link->pub.lock);
 	return over;
-}
-
-/**
- * xway_link_drained() - would xway_link_down() end the session without waiting for the peer?
- * @link: the link
- * @dead: as for xway_link_down()
- *
- * Whoever serves several links looks again until this is so, instead of waiting in
- * xway_link_down(): one peer, however it behaves, then keeps no other one waiting.
- *
- * Context: process; takes the link's lock.
- */
-bool xway_link_drained(struct link *link, bool dead)
-{
-	bool left;
-
-	return drain_over(link, dead, &left);
 }
 
 /*
@@ -369,7 +355,7 @@ static bool link_drained(struct link *link, bool dead)
 
 	while (!drain_over(link, dead, &left))
 		wait_event_timeout(link->drained, !READ_ONCE(link->pub.n_chans) &&
-				   !READ_ONCE(link->ctl.queued), XWAY_DRAIN_POLL);
+				   !READ_ONCE(link->ctl.queued), DRAIN_POLL);
 	return !left;
 }
 
@@ -381,18 +367,24 @@ static bool link_drained(struct link *link, bool dead)
  * Order: no channel may open (state); channels end; no tasklet and no work item runs;
  * no reader is left (RCU); unmap the peer's pages; revoke the own ones.
  *
- * Context: process; takes xway_links_lock, and the link's lock; may sleep for seconds.
+ * Context: process; takes xway_links_lock, and the link's lock; may sleep for seconds, or
+ * longer where a program keeps a socket's lock (doc/locking.md).
+ * Return: true if the peer has broken the rules, or kept channels.
  */
-void xway_link_down(struct link *link, bool dead)
+bool xway_link_down(struct link *link, bool dead)
 {
+	bool rude;
+
 	xway_link_drain(link);
 	if (READ_ONCE(link->pub.state) != XWAY_LINK_CLOSING)
-		return;
+		return false;
 	synchronize_rcu_expedited();
 	if (!dead)
 		xway_client_drain(link);
-	if (!link_drained(link, dead) || dead)
+	rude = !link_drained(link, dead);
+	if (rude || dead)
 		xway_client_abort(link, dead || xway_link_gone(&link->pub));
+	rude = READ_ONCE(link->broken) || (rude && !dead);
 	/* A client that is being unregistered was not called. It ends its channels
 	 * while this lock is held: see xway_client_unregister().
 	 */
@@ -427,6 +419,7 @@ void xway_link_down(struct link *link, bool dead)
 	if (link->was_up)
 		xway_core_count(LINKS_DOWN);
 	trace_xway_link(link->pub.name, dead ? "dead" : "down");
+	return rude;
 }
 
 /**

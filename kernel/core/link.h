@@ -97,9 +97,6 @@ struct ctl {
 	struct delayed_work flush;
 };
 
-/* Interval of looks whether a session that ends is drained, in jiffies */
-#define XWAY_DRAIN_POLL max(HZ / 100UL, 1UL)
-
 /**
  * struct link - a link
  * @pub: the part that clients see. Its lock guards all members for which nothing
@@ -190,8 +187,7 @@ int xway_link_map(struct link *link, u32 ref, u64 nonce);
 bool xway_link_check_up(struct link *link);
 void xway_link_drain(struct link *link);
 void xway_links_drain(struct list_head *ending);
-bool xway_link_drained(struct link *link, bool dead);
-void xway_link_down(struct link *link, bool dead);
+bool xway_link_down(struct link *link, bool dead);
 void xway_link_broken(struct link *link);
 const char *xway_link_state_name(const struct link *link);
 

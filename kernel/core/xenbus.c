@@ -55,10 +55,15 @@ enum session_end { END_NOT, END_ORDERLY, END_AT_ONCE };
  * @incomplete: some of @addrs may be missing in the address table
  * @lost: the address table has lost some, which clients do not know yet
  * @end: how the session must end, if it must
+ * @leave: ends the session
+ * @leaving: @leave was queued, and what it has done was not seen yet
+ * @left: @leave has ended the session
+ * @rude: what that has returned
+ * @removed: the domain is no peer any more; the member goes once its session has ended
  * @offered: the own offer is in XenStore
  * @listed: xwayd lists the domain; for read_members()
  *
- * members_lock guards all of it, but for @end.
+ * members_lock guards all of it, but for @end, @left and @rude.
  */
 struct member {
 	struct list_head node;
@@ -73,6 +78,11 @@ struct member {
 	struct xway_addr *addrs;
 	unsigned int n_addrs;
 	enum session_end end;
+	struct work_struct leave;
+	bool leaving;
+	bool left;
+	bool rude;
+	bool removed;
 	bool incomplete;
 	bool lost;
 	bool offered;
@@ -198,19 +208,80 @@ static int take_offer(struct member *m, const char *text)
 	return err == -EPROTO ? 0 : err;
 }
 
-/* End the session, and the own offer, in XenStore too if @store. */
-static void end_session(struct member *m, bool dead, bool store)
+static void withdraw_offer(struct member *m)
 {
 	char name[16];
 
-	xway_link_down(m->link, dead);
-	xway_xen_port_close(&m->port);
-	if (m->offered && store) {
+	if (m->offered) {
 		snprintf(name, sizeof(name), "%u", m->port.domid);
 		xenbus_rm(XBT_NIL, "data/xway", name);
 	}
 	m->offered = false;
+}
+
+/*
+ * Work: end a session. The end waits for the peer, for some seconds, and for whoever keeps
+ * a socket's lock. So each member has a work item for it, and no lock of membership is held:
+ * nobody waits for another member's peer.
+ */
+static void leave_fn(struct work_struct *work)
+{
+	struct member *m = container_of(work, struct member, leave);
+	/* See link_work(). */
+	unsigned int noio = memalloc_noio_save();
+
+	m->rude = xway_link_down(m->link, READ_ONCE(m->end) == END_AT_ONCE);
+	memalloc_noio_restore(noio);
+	/* The above before the flag: pairs with member_left(). */
+	smp_store_release(&m->left, true);
+	sync_soon(0);
+}
+
+static void member_leave(struct member *m)
+{
+	if (m->leaving)
+		return;
+	m->leaving = true;
+	queue_work(xway_core_wq, &m->leave);
+}
+
+static void try_later(struct member *m, int err, unsigned long most)
+{
+	m->retry_in = clamp(2 * m->retry_in, (unsigned long)RETRY, most);
+	m->retry_at = jiffies + m->retry_in;
+	m->err = err;
+}
+
+/*
+ * Has the session ended that was to end? A peer that has broken the rules, or kept channels,
+ * begins the next one later each time: an end costs more here than there.
+ */
+static bool member_left(struct member *m)
+{
+	/* See leave_fn(). */
+	if (!smp_load_acquire(&m->left))
+		return false;
+	flush_work(&m->leave);	/* it has no more to do */
+	m->leaving = false;
+	m->left = false;
+	xway_xen_port_close(&m->port);
+	m->offered = false;
 	m->end = END_NOT;
+	if (m->rude) {
+		try_later(m, -EAGAIN, RETRY_MAX);
+	} else {
+		m->err = 0;
+		m->retry_in = 0;
+	}
+	return true;
+}
+
+/* End the session while nothing else can begin: for a suspend, or as the module goes. */
+static void end_session(struct member *m, bool dead)
+{
+	flush_work(&m->leave);
+	xway_link_down(m->link, dead);
+	xway_xen_port_close(&m->port);
 }
 
 /* ---- what xwayd says ---- */
@@ -220,7 +291,7 @@ static struct member *member_find(domid_t domid)
 	struct member *m;
 
 	list_for_each_entry(m, &members, node)
-		if (m->port.domid == domid)
+		if (m->port.domid == domid && !m->removed)
 			return m;
 	return NULL;
 }
@@ -234,6 +305,7 @@ static struct member *member_new(domid_t domid, const char *value)
 	if (!m)
 		return NULL;
 	m->port.domid = domid;
+	INIT_WORK(&m->leave, leave_fn);
 	snprintf(name, sizeof(name), "xen:%u", domid);
 	strscpy(uuid, value, min(sizeof(uuid), strcspn(value, " ") + 1));
 	m->link = xway_link_create(&xway_xen_transport, &m->port, member_lost, name,
@@ -247,10 +319,9 @@ static struct member *member_new(domid_t domid, const char *value)
 	return m;
 }
 
-static void member_remove(struct member *m, bool dead, bool store)
+/* Its session has ended. */
+static void member_free(struct member *m)
 {
-	xway_addr_del_link(&m->link->pub);
-	end_session(m, dead, store);
 	list_del(&m->node);
 	/* Connections may have references on the link, but it uses no member now. */
 	xway_link_destroy(m->link);
@@ -260,25 +331,42 @@ static void member_remove(struct member *m, bool dead, bool store)
 }
 
 /*
- * Remove the members that xwayd does not list, or all. Their sessions end together: a
- * peer that hangs is waited for, and the others, new peers and a suspend wait meanwhile.
+ * The domain is no peer any more, and may be one again, or another domain with its id,
+ * before its session has ended. @end: END_AT_ONCE if it has ended itself.
  */
-static void members_leave(bool all)
+static void member_remove(struct member *m, enum session_end end)
 {
-	struct member *m, *next;
+	m->removed = true;
+	m->end = end;
+	if (end == END_AT_ONCE)
+		WRITE_ONCE(m->link->gone, true);
+	/* No connection begins on the way. */
+	xway_addr_del_link(&m->link->pub);
+	withdraw_offer(m);
+	member_leave(m);
+}
+
+/* Remove the members that xwayd does not list. Their sessions end at the same time. */
+static void members_leave(void)
+{
+	struct member *m;
+
+	list_for_each_entry(m, &members, node)
+		if (!m->listed && !m->removed)
+			member_remove(m, END_ORDERLY);
+}
+
+/* End all sessions, which wait for their peers together. */
+static void end_sessions(void)
+{
+	struct member *m;
 	LIST_HEAD(ending);
 
-	list_for_each_entry(m, &members, node) {
-		if (m->listed && !all)
-			continue;
-		/* No connection begins on the way. */
-		xway_addr_del_link(&m->link->pub);
+	list_for_each_entry(m, &members, node)
 		list_add_tail(&m->link->ending, &ending);
-	}
 	xway_links_drain(&ending);
-	list_for_each_entry_safe(m, next, &members, node)
-		if (!m->listed || all)
-			member_remove(m, false, true);
+	list_for_each_entry(m, &members, node)
+		end_session(m, false);
 }
 
 static bool parse_address(const char *word, struct xway_addr *addr)
@@ -401,7 +489,7 @@ static int member_update(domid_t domid, char *value)
 	}
 	if (m && (has_gone(value) || !same_domain(m->value, value))) {
 		/* The domain has ended, or another domain has its id now. */
-		member_remove(m, true, true);
+		member_remove(m, END_AT_ONCE);
 		m = NULL;
 	}
 	if (has_gone(value)) {
@@ -417,7 +505,7 @@ static int member_update(domid_t domid, char *value)
 	}
 	if (member_addresses(m, value)) {
 		if (!m->value)
-			member_remove(m, false, true);
+			member_remove(m, END_ORDERLY);
 		kfree(value);
 		return -ENOMEM;
 	}
@@ -525,7 +613,7 @@ static int read_members(void)
 		if (m)
 			m->listed = true;
 	}
-	members_leave(false);
+	members_leave();
 	/* Who has ended goes first: it may be back already, with another number. */
 	for (i = 0; i < n; i++) {
 		if (values[i] && has_gone(values[i]) && !kstrtouint(dir[i], 10, &domid)) {
@@ -540,9 +628,10 @@ static int read_members(void)
 	 * lost theirs before one gets another's.
 	 */
 	list_for_each_entry(m, &members, node)
-		err = member_add(m) ?: member_policy(m) ?: err;
+		if (!m->removed)
+			err = member_add(m) ?: member_policy(m) ?: err;
 	list_for_each_entry(m, &members, node) {
-		if (m->lost)
+		if (m->lost && !m->removed)
 			xway_client_addresses(m->link);
 		m->lost = false;
 	}
@@ -551,36 +640,15 @@ static int read_members(void)
 	return err;
 }
 
-static void try_later(struct member *m, int err, unsigned long most)
+/* Has the domain's last session not ended yet? An offer would end it at once at the peer. */
+static bool must_wait(const struct member *m)
 {
-	m->retry_in = clamp(2 * m->retry_in, (unsigned long)RETRY, most);
-	m->retry_at = jiffies + m->retry_in;
-	m->err = err;
-}
+	const struct member *old;
 
-/*
- * End a session that must end, if it is drained. A peer that has broken the rules, or has
- * kept channels, begins the next one later each time: an end costs more than it costs the peer.
- * Return: false if it is not drained yet.
- */
-static bool member_end(struct member *m)
-{
-	bool rude;
-
-	if (m->end == END_NOT)
-		return true;
-	if (!xway_link_drained(m->link, m->end == END_AT_ONCE))
-		return false;
-	rude = READ_ONCE(m->link->broken) ||
-	       (m->end == END_ORDERLY && READ_ONCE(m->link->pub.n_chans));
-	end_session(m, m->end == END_AT_ONCE, false);
-	if (rude) {
-		try_later(m, -EAGAIN, RETRY_MAX);
-	} else {
-		m->err = 0;
-		m->retry_in = 0;
-	}
-	return true;
+	list_for_each_entry(old, &members, node)
+		if (old->removed && old->port.domid == m->port.domid)
+			return true;
+	return false;
 }
 
 /* Do what is next for a member. Return: 0, or an errno: try again later. */
@@ -633,8 +701,7 @@ static void sync_fn(struct work_struct *work)
 	/* See link_work(). */
 	unsigned int noio = memalloc_noio_save();
 	unsigned long next = MAX_JIFFY_OFFSET;
-	struct member *m;
-	LIST_HEAD(ending);
+	struct member *m, *then;
 	unsigned int domid;
 
 	mutex_lock(&members_lock);
@@ -650,17 +717,15 @@ static void sync_fn(struct work_struct *work)
 			next = RETRY;
 		}
 	}
-	/* Those whose peer has said CLOSING end together, too. */
-	list_for_each_entry(m, &members, node)
-		if (READ_ONCE(m->end) == END_ORDERLY &&
-		    READ_ONCE(m->link->pub.state) != XWAY_LINK_CLOSING)
-			list_add_tail(&m->link->ending, &ending);
-	xway_links_drain(&ending);
-	/* Nobody waits here for a peer: the other members, and a suspend, wait meanwhile. */
-	list_for_each_entry(m, &members, node) {
-		if (READ_ONCE(frozen))
-			break;
-		next = min(next, member_end(m) ? member_sync(m) : XWAY_DRAIN_POLL);
+	list_for_each_entry_safe(m, then, &members, node) {
+		if (READ_ONCE(m->end) != END_NOT)
+			member_leave(m);
+		if (m->leaving && !member_left(m))
+			continue;	/* leave_fn() has us look again */
+		if (m->removed)
+			member_free(m);
+		else if (!must_wait(m))
+			next = min(next, member_sync(m));
 	}
 	/* Does nothing if the work is queued already, to run sooner. */
 	if (next != MAX_JIFFY_OFFSET)
@@ -699,18 +764,12 @@ static bool watching;
 static int xen_freeze(struct device *dev)
 {
 	unsigned int noio = memalloc_noio_save();
-	struct member *m;
-	LIST_HEAD(ending);
 
 	WRITE_ONCE(frozen, true);
 	cancel_delayed_work_sync(&sync_work);
 	mutex_lock(&members_lock);
 	/* All links at once: the toolstack does not wait long enough for each in turn. */
-	list_for_each_entry(m, &members, node)
-		list_add_tail(&m->link->ending, &ending);
-	xway_links_drain(&ending);
-	list_for_each_entry(m, &members, node)
-		end_session(m, false, false);
+	end_sessions();
 	mutex_unlock(&members_lock);
 	memalloc_noio_restore(noio);
 	return 0;
@@ -721,8 +780,10 @@ static int xen_thaw(struct device *dev)
 	struct member *m, *next;
 
 	mutex_lock(&members_lock);
-	list_for_each_entry_safe(m, next, &members, node)
-		member_remove(m, true, false);
+	list_for_each_entry_safe(m, next, &members, node) {
+		xway_addr_del_link(&m->link->pub);
+		member_free(m);
+	}
 	mutex_unlock(&members_lock);
 	WRITE_ONCE(relisted, true);
 	WRITE_ONCE(frozen, false);
@@ -784,6 +845,8 @@ int __init xway_xenbus_init(void)
 /* End all links. Context: process, unload; may sleep for seconds. */
 void xway_xenbus_exit(void)
 {
+	struct member *m, *next;
+
 	if (!xen_domain())
 		return;
 	unregister_xenstore_notifier(&store_nb);
@@ -792,7 +855,14 @@ void xway_xenbus_exit(void)
 	WRITE_ONCE(stopping, true);
 	cancel_delayed_work_sync(&sync_work);
 	mutex_lock(&members_lock);
-	members_leave(true);
+	/* No connection begins on the way. */
+	list_for_each_entry(m, &members, node)
+		xway_addr_del_link(&m->link->pub);
+	end_sessions();
+	list_for_each_entry_safe(m, next, &members, node) {
+		withdraw_offer(m);
+		member_free(m);
+	}
 	mutex_unlock(&members_lock);
 	platform_device_unregister(device);
 	platform_driver_unregister(&driver);

@@ -9,6 +9,7 @@ import pytest
 from rig.guest import Guest
 from rig.machine import Machine
 from tests import traffic
+from tests.mmnet import allow
 from tests.traffic import Ends, linked, until
 
 MIB = 1 << 20
@@ -315,3 +316,58 @@ def test_older_than_the_module(ends: Ends, which: str) -> None:
 @pytest.mark.rig(type="pvh", kernel="6.12")
 def test_live_migration(machine: Machine, ends: Ends) -> None:
     goes_on(machine.dom0, ends, 'xl migrate -s "" g1 "xl migrate-receive"')
+
+
+# Sends from memory that nobody ever fills in, so the call keeps its socket's lock for ever.
+STUCK = """
+import ctypes, fcntl, mmap, os, socket, struct, sys, time
+sock = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+for _ in range(100):
+    sock.sendall(b"0123456789")
+    assert sock.recv(10, socket.MSG_WAITALL)
+    time.sleep(0.01)
+size = 1 << 20
+memory = mmap.mmap(-1, size)
+address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+faults = ctypes.CDLL(None).syscall(323, os.O_CLOEXEC)  # userfaultfd
+fcntl.ioctl(faults, 0xC018AA3F, struct.pack("QQQ", 0xAA, 0, 0))  # UFFDIO_API
+fcntl.ioctl(faults, 0xC020AA00, bytearray(struct.pack("QQQQ", address, size, 1, 0)))  # UFFDIO_REGISTER
+print("stuck", flush=True)
+sock.send(memoryview(memory))
+"""
+
+
+def states(guest: Guest) -> dict[str, str]:
+    return {peer["peer"]: peer["state"] for peer in traffic.xway(guest, "peer")}
+
+
+@pytest.mark.rig(type="pv", kernel="6.12", guests=3, deep=True)
+def test_an_end_that_hangs_holds_up_nobody(machine: Machine, ends: Ends) -> None:
+    """A link cannot end, as a program keeps a socket's lock. Others end, and come back, all the same."""
+    guest, third, dom0 = ends.active, machine.guest("g3"), machine.dom0
+    other, hung = (f"xen:{dom0.run(f'xl domid {name}').stdout.strip()}" for name in ("g1", "g3"))
+    policy = dom0.read("/etc/xway/xwayd.conf").strip()
+    until(lambda: states(guest).get(hung) == "up", "the third guest's link")
+    guest.write("/tmp/stuck.py", STUCK)
+    with traffic.echoing(third, 7400):
+        before = traffic.counters(guest)
+        stuck = guest.start(f"exec python3 /tmp/stuck.py {third.ip4} 7400")
+        try:
+            until(lambda: "stuck" in stuck.stdout(), "a call that keeps its socket")
+            assert traffic.moved(before, traffic.counters(guest))["tx_ring_bytes"] > 100
+            allow(dom0, f"group a {guest.name} {ends.passive.name}")
+            until(lambda: states(guest).get(hung) == "closing", "the end of a link")
+            time.sleep(10)  # longer than a peer is waited for
+            assert states(guest).get(hung) == "closing", states(guest)
+            allow(dom0, "")
+            until(lambda: other not in states(guest), "the end of the other link", 5)
+            allow(dom0, policy)
+            until(lambda: states(guest).get(other) == "up", "the other link", 30)
+            before = traffic.counters(guest)
+            ends.stream(size=4 << 20, settle=60000)
+            assert traffic.moved(before, traffic.counters(guest))["tx_ring_bytes"] > 3 << 20
+            assert "closing" in {peer["state"] for peer in traffic.xway(guest, "peer")}
+        finally:
+            guest.run("pkill -9 -f stuck.py", check=False)
+    until(lambda: states(guest).get(hung) == "up", "the third guest's link")
+    ends.stream(size=4 << 20, settle=60000)
