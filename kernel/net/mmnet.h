@@ -152,6 +152,7 @@ enum mm_count {
  * @vain: waits in a row that found few packets; under @rx_lock
  * @rx_lock: see the top of this file
  * @peer_vifs: what the peer's words said last; written under @rx_lock
+ * @peer_prod: likewise, of what it has written; under @rx_lock
  * @rx: the channel while the peer's ring may be read, or NULL; written under @rx_lock
  * @pool: recycles pages of received frames
  * @tx: the channel while the own ring may be written, or NULL; written under the tx lock
@@ -195,6 +196,7 @@ struct mm_port {
 	u32 rx_usecs;
 	spinlock_t rx_lock;	/* see the top of this file */
 	u32 peer_vifs;
+	u32 peer_prod;
 	struct mm_chan *rx;
 	struct page_pool *pool;
 

@@ -78,6 +78,7 @@ static void go_live(struct mm_port *port, struct mm_chan *ch, const struct mm_he
 	port->ch = ch;
 	port->rx = ch;
 	port->tx = ch;
+	port->peer_prod = 0;
 	port->prod = 0;
 	port->cons = 0;
 	port->taken = 0;

@@ -173,17 +173,30 @@ static void release(struct mm_port *port, u32 cons)
 	xway_chan_post(&port->rx->chan);
 }
 
+/*
+ * The peer's index of what it has written, which never goes back: if it could, it might say
+ * in turns that there is something and that there is not, and this end would look for ever.
+ * Return: false if it has.
+ */
+static bool written(struct mm_port *port, u32 *prod)
+{
+	/* Pairs with the release of @prod in tx.c: the records are there. */
+	*prod = ring_load_acquire(&peer_of(port)->prod);
+	if ((s32)(*prod - port->peer_prod) < 0)
+		return false;
+	port->peer_prod = *prod;
+	return true;
+}
+
 /* Take at most @budget records. Return: how many. */
 static int take(struct mm_port *port, int budget, struct sk_buff_head *list)
 {
 	struct mm_chan *ch = port->rx;
 	struct mm_words *own = ch->chan.own;
-	const struct mm_words *peer = peer_of(port);
-	u32 cons = own->cons, left;
+	u32 cons = own->cons, left, prod;
 	int taken;
 
-	/* Pairs with the release of @prod in tx.c: the records are there. */
-	if (!xway_ring_unread(ring_load_acquire(&peer->prod), cons, ch->peer_size, &left)) {
+	if (!written(port, &prod) || !xway_ring_unread(prod, cons, ch->peer_size, &left)) {
 		mm_port_broken(port);
 		return 0;
 	}
@@ -212,9 +225,13 @@ static int take(struct mm_port *port, int budget, struct sk_buff_head *list)
 static bool arm(struct mm_port *port)
 {
 	struct mm_words *own = port->rx->chan.own;
+	u32 prod;
 
 	xway_ring_arm(&own->want_data, own->cons + 1);
-	return ring_load(&peer_of(port)->prod) != own->cons;
+	if (written(port, &prod))
+		return prod != own->cons;
+	mm_port_broken(port);
+	return false;
 }
 
 /* NAPI's poll */

@@ -52,6 +52,7 @@ static bool lies_records(void)
 static bool lies_indices(void)
 {
 	u64 before = count(P, MM_VIOLATIONS);
+	u32 one;
 
 	ring_store_release(&words(A)->prod, words(A)->prod + port[A]->ch->size + 16);
 	EXPECT(found(before));
@@ -60,12 +61,21 @@ static bool lies_indices(void)
 	/* What P sends it drops, since A claims to have read more than there was. */
 	ring_store_release(&words(A)->cons, words(A)->cons + 16);
 	EXPECT(send(P, 100) && found(before + 2));
-	/* Nor can it have read less than it has said. */
+	/* Nor can it have written less than it has said. */
+	EXPECT(send(A, 100));
+	one = words(A)->prod;
+	EXPECT(send(A, 100));
+	local_bh_disable();
+	mm_rx_poll(&port[P]->napi, 1);
+	words(A)->prod = one;
+	local_bh_enable();
+	EXPECT(found(before + 3));
+	/* Nor read. */
 	EXPECT(send(P, 1000));
 	poll(A);
 	EXPECT(send(P, 100));
 	words(A)->cons = 0;
-	EXPECT(send(P, 100) && found(before + 3));
+	EXPECT(send(P, 100) && found(before + 4));
 	return true;
 }
 
