@@ -103,7 +103,7 @@ check-xen: packages
 check-deep: export XWAY_TEST_STRESS_SECONDS ?= 600
 check-deep: packages
 	tests/uml/run --stress $$XWAY_TEST_STRESS_SECONDS
-	tests/uml/run --fuzz 300 --faults
+	tests/uml/run --fuzz 300 --faults --light
 	$(PYTEST) tests/plain tests/xen -m deep
 
 soak: packages

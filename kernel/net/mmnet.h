@@ -39,7 +39,9 @@
 #define MM_PAGES_MIN	32u	/* of a ring: one record is read, another is written */
 #define MM_PAGES_MAX	XWAY_RING_PAGES_MAX
 
+#ifndef MM_RETRY	/* see Kbuild */
 #define MM_RETRY	HZ	/* between two channels, and after an error */
+#endif
 
 /* Own words: the writer's of the own ring, the reader's of the peer's */
 struct mm_words {
