@@ -1,5 +1,6 @@
 """xwayd as its unit starts it, with the rights that the unit leaves it."""
 
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -12,7 +13,8 @@ from tests.traffic import Ends, linked, until
 pytestmark = pytest.mark.rig(type="pv", kernel="6.12")
 
 CONFIG = "/etc/xway/xwayd.conf"
-UNIT = traffic.TOP / "tools/systemd/xwayd.service.in"
+UNITS = traffic.TOP / "tools/systemd"
+STATIC = "xwayd-static.service"
 # The rig's domains have no service manager: this is the first process of namespaces of its own.
 NAMESPACES = "unshare --pid --mount --uts --cgroup --fork --kill-child --mount-proc"
 MANAGER = f"""
@@ -35,12 +37,22 @@ def systemctl(dom0: Guest, words: str) -> str:
     ).stdout.strip()
 
 
-@pytest.fixture
-def unit(machine: Machine, ends: Ends) -> Iterator[Guest]:
+def install_static(dom0: Guest, folder: str) -> None:
+    """Put the file that needs no library into a folder of domain 0."""
+    subprocess.run(["make", "-s", "-C", traffic.TOP, "xwayd-static"], check=True)
+    dom0.put(traffic.TOP / "build/tools/xwayd-static", f"{folder}/xwayd", mode=0o755)
+
+
+@pytest.fixture(params=["xwayd.service.in"])
+def unit(machine: Machine, ends: Ends, request: pytest.FixtureRequest) -> Iterator[Guest]:
     """Have systemd run xwayd in domain 0."""
     dom0 = machine.dom0
     folder = "/run/systemd/system"
-    dom0.write(f"{folder}/xwayd.service", UNIT.read_text().replace("@SBIN@", "/usr/local/sbin"))
+    text = (UNITS / request.param).read_text().replace("@SBIN@", "/usr/local/sbin")
+    if request.param == STATIC:
+        install_static(dom0, "/usr/local/static")
+        text = text.replace("/usr/local/sbin", "/usr/local/static")
+    dom0.write(f"{folder}/xwayd.service", text)
     # What a whole system starts first is there.
     dom0.write(f"{folder}/xwayd.service.d/alone.conf", "[Unit]\nDefaultDependencies=no\n")
     dom0.run(STOP)
@@ -54,6 +66,7 @@ def unit(machine: Machine, ends: Ends) -> Iterator[Guest]:
         dom0.run(f"{STOP}; rm -r {folder}; {traffic.START_XWAYD}")
 
 
+@pytest.mark.parametrize("unit", ["xwayd.service.in", STATIC], indirect=True)
 def test_xwayd_has_all_that_it_needs(unit: Guest, ends: Ends) -> None:
     """It tells guests of each other, hears of changes, and an error in its file changes nothing."""
     lines = unit.run("cat /proc/$(pgrep -x xwayd)/status").stdout.splitlines()
