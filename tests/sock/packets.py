@@ -17,6 +17,7 @@ import time
 
 SIZES = [1, 63, 64, 1000, 1472, 1473, 4000, 8192, 20000, 65000]
 BLOCK = (1 << 20) - 7  # of a stream, repeated; no ring or page has a length of which it is a multiple
+BLOCKS = 16  # that are on their way, or in the memory of who sends them back
 PATIENCE = 120  # seconds without an answer
 TRIES = 5  # a datagram may be lost
 
@@ -96,8 +97,12 @@ def check_datagrams(address: str, port: int) -> int:
     return again
 
 
-def send_blocks(end: socket.socket, block: bytes, many: str, sent: list[int]) -> None:
+def send_blocks(
+    end: socket.socket, block: bytes, many: str, sent: list[int], free: threading.Semaphore
+) -> None:
     while not os.path.exists(many) if many.startswith("/") else len(sent) * BLOCK < int(many) << 20:
+        if not free.acquire(timeout=PATIENCE):
+            break
         end.sendall(block)
         sent.append(BLOCK)
     end.shutdown(socket.SHUT_WR)
@@ -110,12 +115,17 @@ def check_stream(address: str, port: int, many: str) -> int:
     with made(socket.SOCK_STREAM, address) as end:
         end.settimeout(PATIENCE)
         end.connect((address, port))
-        writer = threading.Thread(target=send_blocks, args=[end, content[:BLOCK], many, sent], daemon=True)
+        free = threading.Semaphore(BLOCKS)
+        words = [end, content[:BLOCK], many, sent, free]
+        writer = threading.Thread(target=send_blocks, args=words, daemon=True)
         writer.start()
-        done = 0
+        done = back = 0
         while part := end.recv(1 << 18):
             assert part == content[done % BLOCK :][: len(part)], f"bytes differ after {done}"
             done += len(part)
+            if done // BLOCK > back:
+                free.release()  # a part is shorter than a block
+                back += 1
         writer.join()
     assert done == sum(sent), f"the stream ended after {done} bytes of {sum(sent)}"
     return done
