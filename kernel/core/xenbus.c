@@ -4,9 +4,10 @@
  *
  * xwayd in domain 0 lists the peers below this domain's node "xway" in XenStore, and
  * relays offers (doc/xenstore.md). A watch on this node queues a work item, which
- * creates and ends links until they agree with the list. Everything that sleeps runs
- * in this work item, or in the freeze callback of a platform device, which the kernel
- * calls when a Xen guest is suspended (drivers/xen/manage.c).
+ * creates links, and has them end, until they agree with the list. A session ends in a
+ * work item of its member. Else everything that sleeps runs in this work item, or in the
+ * freeze callback of a platform device, which the kernel calls when a Xen guest is
+ * suspended (drivers/xen/manage.c).
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
