@@ -471,6 +471,22 @@ static bool same_domain(const char *a, const char *b)
 	return n == strcspn(b, " ") && !memcmp(a, b, n);
 }
 
+/*
+ * Was it a peer until now, under this id or another one, and has its session not ended yet?
+ * An offer would end that at once at the peer; and clients keep for a peer's next link what
+ * they have for its last one.
+ */
+static bool still_ends(domid_t domid, const char *value)
+{
+	const struct member *m;
+
+	list_for_each_entry(m, &members, node)
+		if (m->removed && (m->port.domid == domid ||
+				   (m->value && same_domain(m->value, value))))
+			return true;
+	return false;
+}
+
 /* Does a value say that its domain has ended? */
 static bool has_gone(const char *value)
 {
@@ -478,7 +494,7 @@ static bool has_gone(const char *value)
 }
 
 /* The node of a domain has @value, which this function frees or keeps.
- * Return: 0 or -ENOMEM.
+ * Return: 0, -ENOMEM, or -EBUSY: its last session has not ended yet.
  */
 static int member_update(domid_t domid, char *value)
 {
@@ -496,6 +512,10 @@ static int member_update(domid_t domid, char *value)
 	if (has_gone(value)) {
 		kfree(value);
 		return 0;
+	}
+	if (!m && still_ends(domid, value)) {
+		kfree(value);
+		return -EBUSY;
 	}
 	if (!m) {
 		m = member_new(domid, value);
@@ -641,17 +661,6 @@ static int read_members(void)
 	return err;
 }
 
-/* Has the domain's last session not ended yet? An offer would end it at once at the peer. */
-static bool must_wait(const struct member *m)
-{
-	const struct member *old;
-
-	list_for_each_entry(old, &members, node)
-		if (old->removed && old->port.domid == m->port.domid)
-			return true;
-	return false;
-}
-
 /* Do what is next for a member. Return: 0, or an errno: try again later. */
 static int member_try(struct member *m)
 {
@@ -708,6 +717,10 @@ static void sync_fn(struct work_struct *work)
 	mutex_lock(&members_lock);
 	if (frozen || stopping)
 		goto out;
+	/* First, as some may be listed again. */
+	list_for_each_entry_safe(m, then, &members, node)
+		if (m->removed && member_left(m))
+			member_free(m);
 	if (xchg(&relisted, false)) {
 		int n = xenbus_scanf(XBT_NIL, "domid", "", "%u", &domid);
 
@@ -718,14 +731,11 @@ static void sync_fn(struct work_struct *work)
 			next = RETRY;
 		}
 	}
-	list_for_each_entry_safe(m, then, &members, node) {
+	list_for_each_entry(m, &members, node) {
 		if (READ_ONCE(m->end) != END_NOT)
 			member_leave(m);
-		if (m->leaving && !member_left(m))
-			continue;	/* leave_fn() has us look again */
-		if (m->removed)
-			member_free(m);
-		else if (!must_wait(m))
+		/* leave_fn() has us look again. */
+		if (!m->removed && (!m->leaving || member_left(m)))
 			next = min(next, member_sync(m));
 	}
 	/* Does nothing if the work is queued already, to run sooner. */
