@@ -278,10 +278,10 @@ static bool member_left(struct member *m)
 }
 
 /* End the session while nothing else can begin: for a suspend, or as the module goes. */
-static void end_session(struct member *m, bool dead)
+static void end_session(struct member *m)
 {
 	flush_work(&m->leave);
-	xway_link_down(m->link, dead);
+	xway_link_down(m->link, false);
 	xway_xen_port_close(&m->port);
 }
 
@@ -367,7 +367,7 @@ static void end_sessions(void)
 		list_add_tail(&m->link->ending, &ending);
 	xway_links_drain(&ending);
 	list_for_each_entry(m, &members, node)
-		end_session(m, false);
+		end_session(m);
 }
 
 static bool parse_address(const char *word, struct xway_addr *addr)
