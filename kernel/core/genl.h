@@ -41,11 +41,18 @@ static inline int xway_genl_need_admin(struct sk_buff *skb, struct genl_info *in
 	return -EPERM;
 }
 
-/* Begin a reply: set @skb and @hdr. Return: 0, -ENOMEM or -EMSGSIZE. */
+/*
+ * Begin a reply, which is of the whole machine: set @skb and @hdr.
+ * Return: 0, -ENOMEM or -EMSGSIZE, or as xway_genl_need_initial().
+ */
 static inline int xway_genl_reply_start(struct genl_info *info,
 					const struct genl_family *family,
 					struct sk_buff **skb, void **hdr)
 {
+	int err = xway_genl_need_initial(genl_info_net(info), info->extack);
+
+	if (err)
+		return err;
 	*skb = nlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
 	if (!*skb)
 		return -ENOMEM;

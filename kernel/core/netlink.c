@@ -22,10 +22,8 @@ static int get_doit(struct sk_buff *in, struct genl_info *info)
 	struct link *link;
 	struct sk_buff *skb;
 	void *hdr;
-	int err = xway_genl_need_initial(genl_info_net(info), info->extack);
+	int err;
 
-	if (err)
-		return err;
 	mutex_lock(&xway_links_lock);
 	list_for_each_entry(link, &xway_links, node)
 		channels += READ_ONCE(link->pub.n_chans);
@@ -54,8 +52,7 @@ static int stats_doit(struct sk_buff *in, struct genl_info *info)
 	void *hdr;
 	int i, err;
 
-	err = xway_genl_need_initial(genl_info_net(info), info->extack) ?:
-	      xway_genl_reply_start(info, &family, &skb, &hdr);
+	err = xway_genl_reply_start(info, &family, &skb, &hdr);
 	if (err)
 		return err;
 	nest = nla_nest_start(skb, XWAY_A_STATS);

@@ -21,8 +21,7 @@ static int get_doit(struct sk_buff *in, struct genl_info *info)
 	void *hdr;
 	int err;
 
-	err = xway_genl_need_initial(genl_info_net(info), info->extack) ?:
-	      xway_genl_reply_start(info, &family, &skb, &hdr);
+	err = xway_genl_reply_start(info, &family, &skb, &hdr);
 	if (err)
 		return err;
 	if (nla_put_u8(skb, XWAY_A_ON, xway_attach_is_on()) ||
@@ -141,8 +140,7 @@ static int stats_doit(struct sk_buff *in, struct genl_info *info)
 	void *hdr;
 	int i, err;
 
-	err = xway_genl_need_initial(genl_info_net(info), info->extack) ?:
-	      xway_genl_reply_start(info, &family, &skb, &hdr);
+	err = xway_genl_reply_start(info, &family, &skb, &hdr);
 	if (err)
 		return err;
 	carried(NULL, bytes);
