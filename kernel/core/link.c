@@ -72,9 +72,12 @@ void xway_link_broken(struct link *link)
 	}
 }
 
-/* The peer has ended its channels, and takes no messages any more. It may unsay it. */
-static void peer_closes(struct link *link)
+/* Has the peer ended its channels, and takes no messages any more? It may unsay it. */
+static void see_closing(struct link *link)
 {
+	if (link->peer_closing || !link->import.hdr ||
+	    READ_ONCE(link->import.hdr->state) != XWAY_ARENA_CLOSING)
+		return;
 	link->peer_closing = true;
 	if (link->pub.state == XWAY_LINK_CLOSING && time_before(jiffies + CLOSED, link->drain_by))
 		link->drain_by = jiffies + CLOSED;
@@ -96,8 +99,7 @@ static void link_work(struct work_struct *work)
 		xway_ctl_run(link);
 	if (link->pub.state == XWAY_LINK_UP || link->pub.state == XWAY_LINK_CONNECTING) {
 		/* An honest peer says CLOSING only after its channels have ended. */
-		if (READ_ONCE(link->import.hdr->state) == XWAY_ARENA_CLOSING)
-			peer_closes(link);
+		see_closing(link);
 		closing = link->peer_closing || link->broken || link->gone;
 	}
 	mutex_unlock(&link->pub.lock);
@@ -335,9 +337,7 @@ static bool drain_over(struct link *link, bool dead, bool *left)
 	bool over;
 
 	mutex_lock(&link->pub.lock);
-	if (!link->peer_closing && link->import.hdr &&
-	    READ_ONCE(link->import.hdr->state) == XWAY_ARENA_CLOSING)
-		peer_closes(link);
+	see_closing(link);
 	*left = link->pub.n_chans;
 	over = dead || READ_ONCE(link->broken) || READ_ONCE(link->gone) ||
 	       (!*left && !link->ctl.queued) || time_after(jiffies, link->drain_by);
