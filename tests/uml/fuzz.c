@@ -40,8 +40,9 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 /* More than any receive queue and ring hold */
 #define INQ_MAX (64 << 20)
 
-/* What libFuzzer takes for counters, besides its own */
-__attribute__((section("__libfuzzer_extra_counters"), used)) static uint8_t counters[FUZZ_COUNTERS];
+/* What libFuzzer takes for counters, besides its own: those of the device are mapped here. */
+__attribute__((section("__libfuzzer_extra_counters"), used,
+	       aligned(4096))) static uint8_t counters[FUZZ_COUNTERS];
 static uint8_t *sum;
 
 /* A request by netlink, which gets longer until it is sent */
@@ -329,6 +330,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 	if (sum == MAP_FAILED || device < 0 || listener < 0)
 		die("/dev/xway_fuzz");
+	if (mmap(counters, sizeof(counters), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, device,
+		 0) == MAP_FAILED)
+		die("counters");
 	if (bind(listener, (void *)&addr, sizeof(addr)) || listen(listener, 10))
 		die("listen");
 	netlink = socket(AF_NETLINK, SOCK_RAW, NETLINK_GENERIC);
@@ -374,8 +378,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t len)
 	undo();
 	add_step((struct fuzz_step){ .what = FUZZ_PUMP });
 	flush_steps();
-	if (read(device, counters, sizeof(counters)) != sizeof(counters))
-		die("counters");
 	for (i = 0; i < FUZZ_COUNTERS; i += 8) {
 		if (!*(uint64_t *)(counters + i))
 			continue;

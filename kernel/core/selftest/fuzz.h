@@ -59,7 +59,7 @@ struct fuzz_step {
  * @base: address of its section .text
  * @size: bytes
  *
- * read() gives a counter of 8 bits for each FUZZ_GRAIN bytes of the first one's text, then
+ * mmap() gives a counter of 8 bits for each FUZZ_GRAIN bytes of the first one's text, then
  * of the next one's.
  */
 struct fuzz_text {
@@ -69,7 +69,7 @@ struct fuzz_text {
 
 #define FUZZ_GRAIN 4		/* less than a call instruction has */
 #define FUZZ_TEXTS 3
-#define FUZZ_COUNTERS 163840u
+#define FUZZ_COUNTERS 163840u	/* whole pages */
 
 /**
  * struct fuzz_input - the input that the next steps are made of, for the kernel's last words
