@@ -11,21 +11,17 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/inet.h>
 #include <linux/platform_device.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
-#include <net/ipv6.h>
 #include <xen/xen.h>
 #include <xen/xenbus.h>
 
 #include "addr.h"
 #include "link.h"
+#include "value.h"
 #include "xen.h"
 #include "xenbus.h"
-
-/* First field of an offer, see doc/xenstore.md */
-#define OFFER_VERSION 1
 
 /* Time until a failed member is tried again, the first time and at most, in jiffies.
  * It doubles each time, because a peer can make bad offers for ever.
@@ -141,22 +137,11 @@ static int offer(struct member *m)
 	}
 	snprintf(name, sizeof(name), "%u", m->port.domid);
 	err = xenbus_printf(XBT_NIL, "data/xway", name, "%u %016llx %u %u",
-			    OFFER_VERSION, link->pub.nonce,
+			    XWAY_OFFER_VERSION, link->pub.nonce,
 			    link->arena.slot[XWAY_PAGE_HEADER].ref, m->port.port);
 	if (!err)
 		m->offered = true;
 	return err;
-}
-
-/* xwayd has checked the form of the offer. Its numbers are the peer's, so may be any. */
-static int parse_offer(const char *text, u64 *nonce, u32 *ref, u32 *port)
-{
-	unsigned int version, used = 0;
-
-	if (sscanf(text, "%u %16llx %u %u%n", &version, nonce, ref, port,
-		   &used) != 4 || text[used] || version != OFFER_VERSION)
-		return -EINVAL;
-	return 0;
 }
 
 /* Has the last try failed, and is it too early for the next one? */
@@ -173,7 +158,7 @@ static int take_offer(struct member *m, const char *text)
 	u64 nonce;
 	int err;
 
-	if (parse_offer(text, &nonce, &ref, &port)) {
+	if (!xway_value_offer(text, &nonce, &ref, &port)) {
 		if (m->seen_nonce != ~0ULL)
 			pr_warn("%s: bad offer in xway/link/%u\n", link->pub.name,
 				m->port.domid);
@@ -370,49 +355,6 @@ static void end_sessions(void)
 		end_session(m);
 }
 
-static bool parse_address(const char *word, struct xway_addr *addr)
-{
-	memset(addr, 0, sizeof(*addr));
-	if (in4_pton(word, -1, (u8 *)addr->addr, -1, NULL)) {
-		addr->family = AF_INET;
-		addr->prefix = 32;
-	} else if (in6_pton(word, -1, (u8 *)addr->addr, -1, NULL)) {
-		addr->family = AF_INET6;
-		addr->prefix = 128;
-	}
-	return addr->family;
-}
-
-/*
- * Read the addresses in a value, after the UUID; bad ones are left out.
- * @list: set to an array that the caller frees
- * Return: their number, or -ENOMEM.
- */
-static int parse_addresses(const char *value, const char *whose, struct xway_addr **list)
-{
-	char *copy = kstrdup(value, GFP_KERNEL), *at = copy, *word;
-	int n = 0;
-
-	/* Each address has at least two characters and a space. */
-	*list = kcalloc(strlen(value) / 3 + 1, sizeof(**list), GFP_KERNEL);
-	if (!copy || !*list) {
-		kfree(copy);
-		kfree(*list);
-		return -ENOMEM;
-	}
-	strsep(&at, " ");	/* the UUID */
-	while ((word = strsep(&at, " "))) {
-		if (!*word)
-			continue;
-		if (parse_address(word, *list + n))
-			n++;
-		else
-			pr_warn("%s: \"%s\" is not an IP address\n", whose, word);
-	}
-	kfree(copy);
-	return n;
-}
-
 /*
  * Take up the addresses in a member's new value. Those that it has lost leave the
  * table, so that another member can have them. The others are added by member_add().
@@ -422,7 +364,7 @@ static int member_addresses(struct member *m, const char *value)
 {
 	struct xway_link *link = &m->link->pub;
 	struct xway_addr *addrs;
-	int n = parse_addresses(value, link->name, &addrs);
+	int n = xway_value_addresses(value, link->name, &addrs);
 
 	if (n < 0)
 		return n;
@@ -463,14 +405,6 @@ static int member_add(struct member *m)
 	return 0;
 }
 
-/* Do two values begin with the same UUID? */
-static bool same_domain(const char *a, const char *b)
-{
-	size_t n = strcspn(a, " ");
-
-	return n == strcspn(b, " ") && !memcmp(a, b, n);
-}
-
 /*
  * Was it a peer until now, under this id or another one, and has its session not ended yet?
  * An offer would end that at once at the peer; and clients keep for a peer's next link what
@@ -482,15 +416,9 @@ static bool still_ends(domid_t domid, const char *value)
 
 	list_for_each_entry(m, &members, node)
 		if (m->removed && (m->port.domid == domid ||
-				   (m->value && same_domain(m->value, value))))
+				   (m->value && xway_value_same_domain(m->value, value))))
 			return true;
 	return false;
-}
-
-/* Does a value say that its domain has ended? */
-static bool has_gone(const char *value)
-{
-	return strstarts(value, "gone ");
 }
 
 /* The node of a domain has @value, which this function frees or keeps.
@@ -504,12 +432,12 @@ static int member_update(domid_t domid, char *value)
 		kfree(value);
 		return 0;
 	}
-	if (m && (has_gone(value) || !same_domain(m->value, value))) {
+	if (m && (xway_value_gone(value) || !xway_value_same_domain(m->value, value))) {
 		/* The domain has ended, or another domain has its id now. */
 		member_remove(m, END_AT_ONCE);
 		m = NULL;
 	}
-	if (has_gone(value)) {
+	if (xway_value_gone(value)) {
 		kfree(value);
 		return 0;
 	}
@@ -592,7 +520,7 @@ static int read_self(void)
 		return xway_addr_own(NULL, 0);
 	if (IS_ERR(value))
 		return PTR_ERR(value);
-	n = parse_addresses(value, "xway/self", &addrs);
+	n = xway_value_addresses(value, "xway/self", &addrs);
 	kfree(value);
 	if (n < 0)
 		return n;
@@ -637,7 +565,7 @@ static int read_members(void)
 	members_leave();
 	/* Who has ended goes first: it may be back already, with another number. */
 	for (i = 0; i < n; i++) {
-		if (values[i] && has_gone(values[i]) && !kstrtouint(dir[i], 10, &domid)) {
+		if (values[i] && xway_value_gone(values[i]) && !kstrtouint(dir[i], 10, &domid)) {
 			err = member_update(domid, values[i]) ?: err;
 			values[i] = NULL;
 		}

@@ -10,6 +10,7 @@
 #include "test.h"
 
 extern const struct xway_test addr_tests[];
+extern const struct xway_test value_tests[];
 extern const struct xway_test arena_tests[];
 extern const struct xway_test import_tests[];
 extern const struct xway_test link_tests[];

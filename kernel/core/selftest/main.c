@@ -104,6 +104,7 @@ EXPORT_SYMBOL_GPL(xway_test_all);
 
 static const struct xway_test *const subjects[] = {
 	addr_tests,
+	value_tests,
 	arena_tests,
 	import_tests,
 	link_tests,
