@@ -58,6 +58,8 @@ static struct request request, added[PREFIXES];
 static size_t n_added;
 static int set; /* acceleration was turned on or off */
 static int pairs[PAIRS][2];
+static char value[FUZZ_VALUE_MAX];
+static size_t value_len;
 static struct fuzz_step steps[STEPS];
 static size_t n_steps;
 
@@ -72,6 +74,8 @@ enum {
 	CALL_FRAME,
 	CALL_ATTR,
 	CALL_NETLINK,
+	CALL_WORD, /* a value of XenStore gets longer */
+	CALL_VALUE,
 	CALLS
 };
 
@@ -185,6 +189,7 @@ static void ask(const uint8_t *in)
 
 static void undo(void)
 {
+	value_len = 0;
 	if (!set && !n_added)
 		return;
 	while (n_added) {
@@ -224,6 +229,46 @@ static uint16_t find_family(const char *name)
 	}
 	die(name);
 	return 0;
+}
+
+/* ---- XenStore ---- */
+
+/* Words that values have, and what may be in them */
+static void add_word(const uint8_t *in)
+{
+	static const char *const words[] = {
+		" ",
+		"1 0123456789abcdef 8 9",
+		"gone ",
+		"10.0.0.1",
+		"fd00::1",
+		"::ffff:1.2.3.4",
+		"7.0",
+		"4294967296",
+		"0 00:16:3e:00:00:01",
+		"00:16:3e:00:00",
+		"*",
+		"31",
+	};
+	size_t n = sizeof(words) / sizeof(*words);
+	const char *word = (const char *)in + 1;
+	size_t len = 3;
+
+	if (in[1] % (n + 4) < n) {
+		word = words[in[1] % (n + 4)];
+		len = strlen(word) - in[2] % 4 / 3;
+	}
+	if (value_len + len >= sizeof(value))
+		return;
+	memcpy(value + value_len, word, len);
+	value_len += len;
+}
+
+static void read_value(void)
+{
+	if (ioctl(device, FUZZ_IOC_VALUE, &(struct fuzz_value){ (uintptr_t)value, value_len }))
+		die("FUZZ_IOC_VALUE");
+	value_len = 0;
 }
 
 static void call(const uint8_t *in)
@@ -281,6 +326,12 @@ static void call(const uint8_t *in)
 		break;
 	case CALL_NETLINK:
 		ask(in);
+		break;
+	case CALL_WORD:
+		add_word(in);
+		break;
+	case CALL_VALUE:
+		read_value();
 		break;
 	}
 }

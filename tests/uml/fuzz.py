@@ -29,7 +29,9 @@ class Fault:
 
 
 # The files that read what a peer writes. A run that does not get into one of them has shown nothing.
-READERS = [f"core/{name}.c" for name in ("chan", "client", "ctl", "doorbell", "import", "link", "netlink")]
+READERS = [
+    f"core/{name}.c" for name in ("chan", "client", "ctl", "doorbell", "import", "link", "netlink", "value")
+]
 READERS += [f"net/{name}.c" for name in ("port", "rx", "tx")]
 READERS += [f"tcp/{name}.c" for name in ("conn", "handshake", "netlink", "recv", "requeue", "rx", "tx")]
 SOME = 10  # blocks of each, at least
@@ -47,6 +49,14 @@ FAULTS = [
         "a post for a channel that has ended", "core/doorbell.c", "chan && !xa_is_value(chan) &&", "chan &&"
     ),
     Fault("a request without an address", "core/netlink.c", "if (!a || !p) {", "if (!p) {"),
+    Fault("a ring of any size", "tcp/handshake.c", "!xway_chan_described(&msg->ctl) ||", ""),
+    Fault(
+        "more bytes than a ring has",
+        "tcp/rx.c",
+        "if (!xway_ring_unread(rx->prod, rx->cons, rx->size, &n)) {",
+        "if (n = rx->prod - rx->cons, false) {",
+    ),
+    Fault("more addresses than there is room for", "core/value.c", "strlen(value) / 3", "strlen(value) / 30"),
 ]
 
 

@@ -22,6 +22,7 @@
 #include "core/local.h"
 #include "core/revoke.h"
 #include "core/selftest.h"
+#include "core/value.h"
 #include "fuzz.h"
 
 #define STEPS_MAX 64	/* of one write() */
@@ -452,6 +453,35 @@ static int set_input(const void __user *arg)
 	return copy_from_user(input, u64_to_user_ptr(in.bytes), input_len) ? -EFAULT : 0;
 }
 
+/* What membership does with values, and clients with domain 0's words. */
+static int read_value(const void __user *arg)
+{
+	struct xway_addr *list;
+	struct fuzz_value in;
+	u32 ref, port;
+	char *value;
+	u64 nonce;
+
+	if (copy_from_user(&in, arg, sizeof(in)))
+		return -EFAULT;
+	if (in.len >= FUZZ_VALUE_MAX)
+		return -EINVAL;
+	/* Of just its length, so that whatever is read behind it is noticed */
+	value = memdup_user_nul(u64_to_user_ptr(in.bytes), in.len);
+	if (IS_ERR(value))
+		return PTR_ERR(value);
+	xway_value_offer(value, &nonce, &ref, &port);
+	xway_value_gone(value);
+	xway_value_same_domain(value, ends[PEER]->pub.name);
+	if (xway_value_addresses(value, "fuzz", &list) >= 0)
+		kfree(list);
+	mutex_lock(&fuzz_lock);
+	xway_client_policy(ends[VICTIM], XWAY_SERVICE_NET, value);
+	mutex_unlock(&fuzz_lock);
+	kfree(value);
+	return 0;
+}
+
 static int add_text(const void __user *arg)
 {
 	struct fuzz_text text;
@@ -481,6 +511,8 @@ static long fuzz_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		return add_text((void __user *)arg);
 	case FUZZ_IOC_INPUT:
 		return set_input((void __user *)arg);
+	case FUZZ_IOC_VALUE:
+		return read_value((void __user *)arg);
 	default:
 		return -ENOTTY;
 	}

@@ -88,6 +88,20 @@ struct fuzz_input {
 
 #define FUZZ_IOC_INPUT _IOW('x', 2, struct fuzz_input)
 
+/**
+ * struct fuzz_value - the value of a node of XenStore, which is read as all that there is
+ * @bytes: its address
+ * @len: its length; less than FUZZ_VALUE_MAX
+ */
+struct fuzz_value {
+	__u64 bytes;
+	__u64 len;
+};
+
+#define FUZZ_VALUE_MAX 256u
+
+#define FUZZ_IOC_VALUE _IOW('x', 3, struct fuzz_value)
+
 #ifdef __KERNEL__
 void __sanitizer_cov_trace_pc(void);
 #endif
