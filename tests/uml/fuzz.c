@@ -233,35 +233,32 @@ static uint16_t find_family(const char *name)
 
 /* ---- XenStore ---- */
 
-/* Words that values have, and what may be in them */
+/* Words that values have, some of them several times; or any three characters */
 static void add_word(const uint8_t *in)
 {
 	static const char *const words[] = {
 		" ",
 		"1 0123456789abcdef 8 9",
 		"gone ",
-		"10.0.0.1",
-		"fd00::1",
-		"::ffff:1.2.3.4",
+		" 10.0.0.1",
+		" fd00::1",
+		" ::ffff:1.2.3.4",
 		"7.0",
 		"4294967296",
-		"0 00:16:3e:00:00:01",
+		"0 00:16:3e:00:00:01 ",
 		"00:16:3e:00:00",
 		"*",
 		"31",
 	};
-	size_t n = sizeof(words) / sizeof(*words);
-	const char *word = (const char *)in + 1;
-	size_t len = 3;
+	size_t n = sizeof(words) / sizeof(*words), which = in[1] % (n + 4);
+	const char *word = which < n ? words[which] : (const char *)in + 1;
+	size_t len = which < n ? strlen(words[which]) : 3;
+	int times = which < n ? 1 + in[2] % 4 : 1;
 
-	if (in[1] % (n + 4) < n) {
-		word = words[in[1] % (n + 4)];
-		len = strlen(word) - in[2] % 4 / 3;
+	while (times-- && value_len + len < sizeof(value)) {
+		memcpy(value + value_len, word, len);
+		value_len += len;
 	}
-	if (value_len + len >= sizeof(value))
-		return;
-	memcpy(value + value_len, word, len);
-	value_len += len;
 }
 
 static void read_value(void)
