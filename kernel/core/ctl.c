@@ -8,6 +8,7 @@
 
 #include "link.h"
 #include "reclaim.h"
+#include "selftest.h"
 
 /* The most messages that an honest peer can have us queue: an answer for each of its
  * channels; for each of ours a CLOSE, and then an OPEN with the same number; one
@@ -120,7 +121,7 @@ void xway_ctl_put(struct link *link, const struct xway_ctl *msg)
 	struct item *item;
 
 	lockdep_assert_held(&link->pub.lock);
-	if (!link->import.hdr)
+	if (!link->import.hdr || xway_liar_keeps(msg))
 		return;
 	if (link->ctl.queued >= QUEUE_MAX) {
 		xway_link_broken(link);

@@ -2,12 +2,25 @@
 #ifndef _XWAY_CORE_SELFTEST_H
 #define _XWAY_CORE_SELFTEST_H
 
+#include <linux/types.h>
+
+struct xway_ctl;
+
 #ifdef XWAY_SELFTEST
 int xway_core_selftest(void);
 #else
 static inline int xway_core_selftest(void)
 {
 	return 0;
+}
+#endif
+
+#ifdef XWAY_LIAR
+bool xway_liar_keeps(const struct xway_ctl *msg);
+#else
+static inline bool xway_liar_keeps(const struct xway_ctl *msg)
+{
+	return false;
 }
 #endif
 

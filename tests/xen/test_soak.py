@@ -21,7 +21,7 @@ from rig.machine import Machine
 from tests import traffic
 from tests.mmnet import allow, net
 from tests.traffic import linked, until
-from tests.xen.test_liar import LIES, PARAMETERS, TALK, lying, told
+from tests.xen.test_liar import KEEPS, LIES, PARAMETERS, TALK, lying, told
 
 SECONDS = int(os.environ.get("XWAY_TEST_SOAK_SECONDS", "3600"))
 SEED = int(os.environ.get("XWAY_TEST_SOAK_SEED", str(int(time.time()))))
@@ -213,7 +213,7 @@ def talking(guest: Guest, addresses: tuple[str, ...]) -> Iterator[None]:
 
 @pytest.mark.rig(type="pv", kernel="debug", memory=768, guests=3, spare=False, policy=EVERYTHING)
 def test_liar(machine: Machine, honest: Honest) -> None:
-    """A third guest lies to both, by sockets and by MMNet, of all kinds at once or of some."""
+    """A third guest lies to both, by sockets and by MMNet, all at once or some, and owes them something."""
     dice = random.Random(SEED)
     liar = machine.guest("g3")
     before = [traffic.counters(guest) for guest in honest.guests]
@@ -225,14 +225,16 @@ def test_liar(machine: Machine, honest: Honest) -> None:
             # All kinds at first, so that a short run has told each
             mask = dice.choice([255, 1 << dice.randrange(8), dice.randrange(1, 256)]) if any(lies) else 255
             pause = dice.choice([1000, 10_000, 100_000])
-            liar.run(f"echo {pause} >{PARAMETERS}/pause_us; echo {mask} >{PARAMETERS}/lies")
+            keeps = dice.choice([0, *KEEPS.values()])
+            liar.run(f"cd {PARAMETERS} && echo {pause} >pause_us && echo {keeps} >keeps && echo {mask} >lies")
             time.sleep(pace.limit(dice.uniform(1, 20)))
             honest.goes_on(f"lies {mask:#x}")
             assert honest.seen()["errors"] == was, was
-            liar.run(f"echo 0 >{PARAMETERS}/lies")
+            liar.run(f"cd {PARAMETERS} && echo 0 >lies && echo 0 >keeps")
             lies = told(liar)
             print(
-                f"{time.monotonic() - begin:.0f} s, seed {SEED}: {mask:#x} every {pause} us, {lies}",
+                f"{time.monotonic() - begin:.0f} s, seed {SEED}: {mask:#x} every {pause} us, {lies},"
+                f" without {keeps:#x}",
                 flush=True,
             )
     now = [

@@ -4,7 +4,10 @@
  * parameter lies has a bit set, this end tells each of its peers such lies, at random, in
  * the pages that they map. All else is as ever, so a lie meets any state of a link.
  *
- * Set lies to 0 before the module is unloaded.
+ * While the parameter keeps has a bit set, this end does not do what it owes its peers. And
+ * while seek is not 0, it looks for this in all that it may read of them.
+ *
+ * Set all three to 0 before the module is unloaded.
  */
 #include <linux/delay.h>
 #include <linux/mm.h>
@@ -13,6 +16,7 @@
 
 #include "core/arena.h"
 #include "core/link.h"
+#include "core/selftest.h"
 
 /* Bits of lies, and places in told */
 enum {
@@ -29,7 +33,20 @@ enum {
 
 #define BURST 32	/* lies in a row, with the link's lock held */
 
-static unsigned int lies;
+/* Bits of keeps: control messages by their type, and all that the doorbell leads to: messages
+ * are not taken, rings not read, marks not made, packets not acknowledged.
+ */
+#define KEEP_ALL BIT(31)
+#define KEEP_PAGES BIT(30)	/* what was mapped stays mapped, until this domain ends */
+
+static unsigned int lies, keeps;
+static unsigned long seek;
+static unsigned int sought[2];
+module_param_array(sought, uint, NULL, 0444);
+MODULE_PARM_DESC(sought, "pages of peers that were looked at for seek, and words that were it");
+static unsigned int kept;
+module_param(kept, uint, 0444);
+MODULE_PARM_DESC(kept, "how often something was not done");
 static unsigned int pause_us = 1000;
 module_param(pause_us, uint, 0644);
 MODULE_PARM_DESC(pause_us, "microseconds between two bursts of lies");
@@ -163,13 +180,106 @@ static void tell_all(unsigned int mask)
 	mutex_unlock(&xway_links_lock);
 }
 
+/* ---- what is read ---- */
+
+static void look(struct link *link)
+{
+	unsigned long what = READ_ONCE(seek), nr;
+	const struct xway_mapping *m;
+	const unsigned long *at;
+
+	mutex_lock(&link->pub.lock);
+	xa_for_each(&link->import.maps, nr, m) {
+		for (at = m->addr; at < (unsigned long *)(m->addr + PAGE_SIZE); at++)
+			sought[1] += READ_ONCE(*at) == what;
+		sought[0]++;
+	}
+	mutex_unlock(&link->pub.lock);
+}
+
+static void look_all(void)
+{
+	struct link *link;
+
+	mutex_lock(&xway_links_lock);
+	list_for_each_entry(link, &xway_links, node)
+		look(link);
+	mutex_unlock(&xway_links_lock);
+}
+
+/* ---- what is not done ---- */
+
+/* In xway_ctl_put() */
+bool xway_liar_keeps(const struct xway_ctl *msg)
+{
+	bool keep = READ_ONCE(keeps) & BIT(msg->type & 15);
+
+	kept += keep;
+	return keep;
+}
+
+static void keep_bell(struct tasklet_struct *task)
+{
+	kept++;
+}
+
+static void keep_unmap(struct link *link, struct xway_mapping **m, u32 n)
+{
+	kept += n;
+}
+
+static const struct xway_transport *usual;
+static struct xway_transport keeping;
+static void (*usual_bell)(struct tasklet_struct *task);
+
+static void set_link(struct link *link)
+{
+	struct tasklet_struct *task = &link->bell.task;
+
+	if (task->callback != keep_bell)
+		usual_bell = task->callback;
+	if (link->tp != &keeping)
+		usual = link->tp;
+	keeping = *usual;
+	keeping.unmap = keep_unmap;
+	WRITE_ONCE(task->callback, keeps & KEEP_ALL ? keep_bell : usual_bell);
+	WRITE_ONCE(link->tp, keeps & KEEP_PAGES ? &keeping : usual);
+	/* What was posted meanwhile */
+	tasklet_schedule(task);
+}
+
+static int set_keeps(const char *text, const struct kernel_param *param)
+{
+	int err = param_set_uint(text, param);
+	struct link *link;
+
+	mutex_lock(&xway_links_lock);
+	list_for_each_entry(link, &xway_links, node) {
+		mutex_lock(&link->pub.lock);
+		if (link->tp->domains)
+			set_link(link);
+		mutex_unlock(&link->pub.lock);
+	}
+	mutex_unlock(&xway_links_lock);
+	return err;
+}
+
+static const struct kernel_param_ops keeps_ops = { .set = set_keeps, .get = param_get_uint };
+module_param_cb(keeps, &keeps_ops, &keeps, 0644);
+MODULE_PARM_DESC(keeps, "bits: what is not done");
+
+/* ---- the work ---- */
+
 static void lie(struct work_struct *work)
 {
 	unsigned int mask = READ_ONCE(lies) & (BIT(LIES) - 1), us = READ_ONCE(pause_us);
 
-	if (!mask)
+	if (mask)
+		tell_all(mask);
+	if (READ_ONCE(seek))
+		look_all();
+	else if (!mask)
 		return;
-	tell_all(mask);
 	if (us)
 		usleep_range(us, us + us / 4 + 1);
 	cond_resched();
@@ -178,15 +288,32 @@ static void lie(struct work_struct *work)
 
 static DECLARE_WORK(lie_work, lie);
 
+static void begin(void)
+{
+	if ((lies || seek) && xway_core_wq)
+		queue_work(xway_core_wq, &lie_work);
+}
+
 static int set_lies(const char *text, const struct kernel_param *param)
 {
 	int err = param_set_uint(text, param);
 
-	if (!err && lies && xway_core_wq)
-		queue_work(xway_core_wq, &lie_work);
+	begin();
+	return err;
+}
+
+static int set_seek(const char *text, const struct kernel_param *param)
+{
+	int err = param_set_ulong(text, param);
+
+	begin();
 	return err;
 }
 
 static const struct kernel_param_ops lies_ops = { .set = set_lies, .get = param_get_uint };
 module_param_cb(lies, &lies_ops, &lies, 0644);
 MODULE_PARM_DESC(lies, "bits: which lies are told");
+
+static const struct kernel_param_ops seek_ops = { .set = set_seek, .get = param_get_ulong };
+module_param_cb(seek, &seek_ops, &seek, 0644);
+MODULE_PARM_DESC(seek, "what is looked for in peers' pages: eight bytes");
