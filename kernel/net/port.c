@@ -346,6 +346,8 @@ bool mm_port_ctl(struct xway_link *link, struct xway_chan *chan, const struct xw
 	case XWAY_CTL_CLOSE:
 		/* The peer keeps its half until we send CLOSE: nothing that it sent is lost. */
 		mm_port_close(port);
+		/* If its device is not down, either end may open the next channel. */
+		queue_delayed_work(xway_core_wq, &port->tend, MM_RETRY);
 		return true;
 	}
 	return false;
