@@ -33,15 +33,18 @@ bool xway_value_offer(const char *text, u64 *nonce, u32 *ref, u32 *port)
 
 static bool address(const char *word, struct xway_addr *addr)
 {
+	const char *end = word;
+
 	memset(addr, 0, sizeof(*addr));
-	if (in4_pton(word, -1, (u8 *)addr->addr, -1, NULL)) {
+	if (in4_pton(word, -1, (u8 *)addr->addr, -1, &end)) {
 		addr->family = AF_INET;
 		addr->prefix = 32;
-	} else if (in6_pton(word, -1, (u8 *)addr->addr, -1, NULL)) {
+	} else if (in6_pton(word, -1, (u8 *)addr->addr, -1, &end)) {
 		addr->family = AF_INET6;
 		addr->prefix = 128;
 	}
-	return addr->family;
+	/* Both stop at what belongs to no address. */
+	return addr->family && !*end;
 }
 
 /**
