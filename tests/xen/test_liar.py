@@ -35,6 +35,8 @@ PORT = 7300
 KEPT = 0.8  # of the bytes that the honest ones carry with so much work of their CPUs
 FLOODED = 0.2  # of a CPU, at most, that lies without a pause take of each of them
 SECONDS = 0.5  # of the flood
+RUDE = 30  # seconds of lies, each of which may end the session
+SESSIONS = 9  # that begin meanwhile, at most: the next one later each time
 PARAMETERS = "/sys/module/xway_core/parameters"
 
 # Talks to an echo server for ever, a little, by new connections when the old ones fail.
@@ -161,6 +163,15 @@ def flooded(machine: Machine, liar: Guest, lie: int, *honest: Guest) -> tuple[fl
     return tuple((now[one.name] - was[one.name]) / 1e9 / (end - begin) for one in honest)
 
 
+def begun(machine: Machine, liar: Guest, honest: Guest) -> int:
+    """Return how many sessions begin with a peer that breaks the rules in each."""
+    was = traffic.counters(honest)["links_up"]
+    liar.run(f"echo {1 << LIES.index('header')} >{PARAMETERS}/lies")
+    machine.dom0.run(f"sleep {RUDE}")
+    liar.run(f"echo 0 >{PARAMETERS}/lies")
+    return traffic.counters(honest)["links_up"] - was
+
+
 def test_liar(machine: Machine, ends: Ends) -> None:
     """What the honest ones say to each other stays right and fast, and nothing is left of the liar's."""
     honest, liar = (ends.passive, ends.active), machine.guest("g3")
@@ -189,12 +200,14 @@ def test_liar(machine: Machine, ends: Ends) -> None:
             floods[lie] = flooded(machine, liar, number, *honest)
         print({lie: f"{mib / rates['none']:.2f}" for lie, mib in rates.items()}, told(liar))
         print({lie: " ".join(f"{part:.2f}" for part in parts) for lie, parts in floods.items()})
+        sessions = begun(machine, liar, ends.passive)
         liar.run(f"echo 255 >{PARAMETERS}/lies")
         ends.stream(size=4 << 20, conns=4, at_once=4, settle=60000)
         liar.run(f"echo 0 >{PARAMETERS}/lies")
         talk.kill()
     now = [traffic.moved(was, traffic.counters(guest)) for was, guest in zip(before, honest, strict=True)]
-    print([{name: n for name, n in one.items() if n} for one in now])
+    print([{name: n for name, n in one.items() if n} for one in now], sessions)
+    assert 2 <= sessions <= SESSIONS, sessions
     assert any(one["violations"] for one in now), now
     assert all(mib >= KEPT * rates["none"] for mib in rates.values()), rates
     assert all(part <= FLOODED for parts in floods.values() for part in parts), floods
@@ -255,6 +268,7 @@ def test_nothing_is_done(machine: Machine, ends: Ends) -> None:
         assert not traffic.xway(guest, "show")["unrevoked"]
 
 
+@pytest.mark.deep
 def test_pages_are_kept(machine: Machine, ends: Ends) -> None:
     """Pages that a peer does not unmap when its link ends are back as soon as it ends."""
     honest, liar = (ends.passive, ends.active), machine.guest("g3")
@@ -319,6 +333,7 @@ def test_nothing_foreign(machine: Machine, ends: Ends) -> None:
         secrets.kill()
 
 
+@pytest.mark.deep
 @pytest.mark.rig(**THREE, policy="group all services=net Domain-0 g1 g2 g3")
 def test_mmnet(machine: Machine) -> None:
     """A peer that lies by MMNet to domain 0 and to guests does not slow what these say to each other."""
