@@ -634,6 +634,34 @@ static unsigned long member_sync(struct member *m)
 	return max_t(long, m->retry_at - jiffies, 1);
 }
 
+static void watch_fired(struct xenbus_watch *watch, const char *path,
+			const char *token)
+{
+	/* Do not read the list for each offer: a peer can make many. */
+	if (!strstarts(path, "xway/link/"))
+		WRITE_ONCE(relisted, true);
+	sync_soon(0);
+}
+
+static struct xenbus_watch watch = {
+	.node = "xway",
+	.callback = watch_fired,
+};
+
+/* Once: the kernel sets it again after a suspend. */
+static bool watching;
+
+/* XenStore may have no watch left for this domain, or no memory. */
+static bool watch_begin(void)
+{
+	int err = register_xenbus_watch(&watch);
+
+	if (err)
+		pr_err("cannot watch XenStore, trying again: %d\n", err);
+	watching = !err;
+	return watching;
+}
+
 static void sync_fn(struct work_struct *work)
 {
 	/* See link_work(). */
@@ -645,6 +673,10 @@ static void sync_fn(struct work_struct *work)
 	mutex_lock(&members_lock);
 	if (frozen || stopping)
 		goto out;
+	if (!watching && !watch_begin()) {
+		queue_delayed_work(xway_core_wq, &sync_work, RETRY_MAX);
+		goto out;
+	}
 	/* First, as some may be listed again. */
 	list_for_each_entry_safe(m, then, &members, node)
 		if (m->removed && member_left(m))
@@ -673,22 +705,6 @@ out:
 	mutex_unlock(&members_lock);
 	memalloc_noio_restore(noio);
 }
-
-static void watch_fired(struct xenbus_watch *watch, const char *path,
-			const char *token)
-{
-	/* Do not read the list for each offer: a peer can make many. */
-	if (!strstarts(path, "xway/link/"))
-		WRITE_ONCE(relisted, true);
-	sync_soon(0);
-}
-
-static struct xenbus_watch watch = {
-	.node = "xway",
-	.callback = watch_fired,
-};
-
-static bool watching;
 
 /* ---- suspend ---- */
 
@@ -746,11 +762,7 @@ static struct platform_device *device;
 static int store_ready(struct notifier_block *nb, unsigned long event,
 		       void *data)
 {
-	int err = register_xenbus_watch(&watch);
-
-	watching = !err;
-	if (err)
-		pr_err("cannot watch XenStore: %d\n", err);
+	sync_soon(0);
 	return NOTIFY_DONE;
 }
 
@@ -789,10 +801,10 @@ void xway_xenbus_exit(void)
 	if (!xen_domain())
 		return;
 	unregister_xenstore_notifier(&store_nb);
-	if (watching)
-		unregister_xenbus_watch(&watch);
 	WRITE_ONCE(stopping, true);
 	cancel_delayed_work_sync(&sync_work);
+	if (watching)
+		unregister_xenbus_watch(&watch);
 	mutex_lock(&members_lock);
 	/* No connection begins on the way. */
 	list_for_each_entry(m, &members, node)

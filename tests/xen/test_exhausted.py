@@ -1,4 +1,4 @@
-"""A guest whose grants, event channels, map-track entries or nodes in XenStore run out, and are free again.
+"""A guest whose grants, event channels, map-track entries, nodes or watches run out, and are free again.
 
 What has no room stays on TCP, says why, and gets its ring or its link later by itself.
 """
@@ -46,6 +46,18 @@ def nodes():
     while True:
         ask(11, b"data/hog/%d/%d\\0full" % divmod(at, 100))  # a node's list of children has a limit, too
         at += 1
+        yield
+def watches():
+    store = os.open("/dev/xen/xenbus", os.O_RDWR)
+    for at in range(100_000):
+        payload = b"data\0%d\0" % at
+        os.write(store, struct.pack("IIII", 4, 0, 0, len(payload)) + payload)
+        kind = 15  # an event of one of them
+        while kind == 15:
+            kind, _, _, length = struct.unpack("IIII", os.read(store, 16))
+            text = os.read(store, length)
+        if kind == 16:
+            raise OSError(text)
         yield
 taken = 0
 try:
@@ -118,11 +130,12 @@ def tight(machine: Machine) -> Iterator[Guest]:
 
 def test_links_come_when_there_is_room(tight: Guest, ends: Ends) -> None:
     """Without room for a link connections go by TCP, and the kernel log names the error; then it comes up."""
-    for what in ("grants", "events", "nodes"):
+    for what in ("grants", "events", "nodes", "watches"):
+        said = "cannot watch XenStore" if what == "watches" else "no link: -28"
         traffic.unload(tight)
         with full(tight, what):
             tight.run("dmesg -C; modprobe xway")
-            until(lambda: "no link: -28" in tight.run("dmesg").stdout, "what is the matter")
+            until(lambda said=said: said in tight.run("dmesg").stdout, "what is the matter")
             assert not linked(tight)
             before = traffic.counters(tight)
             ends.stream(size=1 << 20, conns=2)
