@@ -193,6 +193,7 @@ struct xway_rx {
  * @silent: looks of timeout.c in a row, one a second, at which bytes were unread
  *	and the peer's kernel was silent
  * @silent_cons: the peer's index at the last look of timeout.c
+ * @silent_prod: the own index then
  * @keepalive_bytes: bytes by ring when keepalive.c last looked
  * @idle_bytes: bytes when evict.c last found that some had moved
  * @idle_since: when that was, in jiffies
@@ -245,6 +246,7 @@ struct xway_conn {
 	u8 postponed;
 	u32 silent;
 	u32 silent_cons;
+	u32 silent_prod;
 	u64 keepalive_bytes;
 	u64 idle_bytes;
 	unsigned long idle_since;

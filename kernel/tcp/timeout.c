@@ -7,7 +7,8 @@
  * while the ring carries the bytes. What acknowledges a ring is the peer's kernel, by
  * the link's heartbeat, and not the peer's program: a slow reader ends nothing. The
  * limits are TCP's own: TCP_USER_TIMEOUT, or else what net.ipv4.tcp_retries2 stands
- * for. A connection with nothing unread is left to TCP, which has its keepalive.
+ * for. A connection with nothing unread is left to TCP, which has its keepalive: TCP asks
+ * nobody for a sign of life while it waits for an acknowledgment, and so it is here.
  */
 #include <linux/log2.h>
 #include <linux/workqueue.h>
@@ -52,6 +53,41 @@ static bool was_read(struct xway_conn *conn)
 	return ret;
 }
 
+/* Have bytes been put since the last look? */
+static bool was_put(struct xway_conn *conn)
+{
+	u32 prod = READ_ONCE(conn->tx.prod);
+	bool ret = prod != conn->silent_prod;
+
+	conn->silent_prod = prod;
+	return ret;
+}
+
+/*
+ * Bytes are unread, and the peer's kernel is silent or has had no time to show that it is not.
+ * To TCP, which has sent nothing, that is an idle connection whose probes nobody answers: see
+ * tcp_keepalive_timer(), which does nothing either while a program has the socket.
+ */
+static void put_off_keepalive(struct xway_conn *conn)
+{
+	struct sock *sk = xway_conn_hold_sk(conn);
+	struct tcp_sock *tp;
+
+	if (!sk)
+		return;
+	tp = tcp_sk(sk);
+	local_bh_disable();
+	bh_lock_sock(sk);
+	if (!sock_owned_by_user(sk) && conn->sk == sk && sock_flag(sk, SOCK_KEEPOPEN) &&
+	    !tp->packets_out && tcp_write_queue_empty(sk)) {
+		tp->rcv_tstamp = tcp_jiffies32;
+		inet_csk(sk)->icsk_probes_out = 0;
+	}
+	bh_unlock_sock(sk);
+	local_bh_enable();
+	sock_put(sk);
+}
+
 /* The peer's kernel is silent, and bytes are unread: is it for too long? */
 static bool timed_out(struct xway_conn *conn)
 {
@@ -75,11 +111,16 @@ static bool timed_out(struct xway_conn *conn)
 static void timeout_look(struct xway_conn *conn)
 	__must_hold(RCU)
 {
+	bool put = was_put(conn), silent;
+
 	if (was_read(conn) || xway_tx_empty(conn) || !xway_conn_stop(conn)) {
 		WRITE_ONCE(conn->silent, 0);
 		return;
 	}
-	if (!xway_link_silent(conn->chan.link))
+	silent = xway_link_silent(conn->chan.link);
+	if (silent || put)
+		put_off_keepalive(conn);
+	if (!silent)
 		WRITE_ONCE(conn->silent, 0);
 	else if (timed_out(conn))
 		xway_conn_time_out(conn);

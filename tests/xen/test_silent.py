@@ -37,7 +37,7 @@ user = (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * limit)
 alive = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 2),
          (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1), (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)]
 socks = {"read": opened(user), "poll": opened(user), "write": opened(user), "keepalive": opened(*alive),
-         "patient": opened()}
+         "patient": opened(), "alive": opened(*alive)}
 found = {}
 def wait(name, sock):
     start = time.monotonic()
@@ -57,11 +57,13 @@ sys.stdin.readline()
 threads = [threading.Thread(target=wait, args=item) for item in socks.items()]
 for thread in threads:
     thread.start()
-for thread in threads[:-1]:
+for thread in threads[:-2]:
     thread.join()
 print("ended", flush=True)
-threads[-1].join()
+for thread in threads[-2:]:
+    thread.join()
 echo(socks["patient"], b"more")
+echo(socks["alive"], b"more")
 print(json.dumps(found))
 """
 
@@ -96,7 +98,7 @@ def test_paused(machine: Machine, ends: Ends, client: Any, way: str) -> None:
         guest.run("xway off --wait 30")
     else:
         conns = traffic.xway(guest, "conn")
-        assert [(c["tx"], c["rx"]) for c in conns] == [("ring", "ring")] * 5, conns
+        assert [(c["tx"], c["rx"]) for c in conns] == [("ring", "ring")] * 6, conns
     before = traffic.counters(guest)
     machine.dom0.run("xl pause g1")
     try:
@@ -110,7 +112,9 @@ def test_paused(machine: Machine, ends: Ends, client: Any, way: str) -> None:
     done = client.wait(300)
     assert done.status == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
-    assert found.pop("patient")[0] == "request"
+    # A keepalive asks only who waits for nothing else.
+    for name in ("patient", "alive"):
+        assert found.pop(name)[0] == "request", name
     for end, seconds in found.values():
         assert end == errno.ETIMEDOUT, found
         assert LIMIT / 2 < seconds < 4 * LIMIT, found
