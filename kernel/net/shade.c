@@ -21,6 +21,7 @@
  */
 #include <linux/etherdevice.h>
 #include <linux/if_vlan.h>
+#include <linux/llist.h>
 #include <linux/rculist.h>
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
@@ -55,6 +56,7 @@ struct mm_vif {
  * @pairs: struct mm_pair, by its @near
  * @vif: the vif's name
  * @xdp: a program looks at each packet that netfront receives; it would miss ours
+ * @forgotten: in forgotten
  */
 struct mm_shade {
 	struct list_head node;
@@ -66,6 +68,7 @@ struct mm_shade {
 	struct list_head pairs;
 	struct mm_vif vif;
 	bool xdp;
+	struct llist_node forgotten;
 };
 
 /**
@@ -271,6 +274,8 @@ static rx_handler_result_t shade_rx(struct sk_buff **pskb)
 		if (!skb)
 			return RX_HANDLER_CONSUMED;
 		skb->dev = p->shade->dev;
+		/* Our queue's number is none of the vif's, nor of what sends this on. */
+		skb_set_queue_mapping(skb, 0);
 		skb->pkt_type = ether_addr_equal(skb->dev->dev_addr, eth->h_dest) ?
 				PACKET_HOST : PACKET_OTHERHOST;
 		count(p->shade, false, skb->len + ETH_HLEN);
@@ -490,11 +495,22 @@ static bool next_entry(const char **text, struct entry *e)
 	    !parse_vif(vif, &e->vif) || e->peer_vif >= MM_VIFS || !parse_mac(own, e->own) ||
 	    !parse_mac(peer, e->peer)) {
 		if (**text)
-			pr_warn("mmnet: \"%s\" names no pair of interfaces\n", *text);
+			pr_warn_ratelimited("mmnet: \"%s\" names no pair of interfaces\n",
+					    *text);
 		return false;
 	}
 	*text += used;
 	return true;
+}
+
+/* Are there only entries? */
+static bool well_formed(const char *text)
+{
+	struct entry e;
+
+	while (next_entry(&text, &e))
+		;
+	return !*text;
 }
 
 static struct mm_pair *pair_find(const struct mm_port *port, const struct mm_shade *s,
@@ -598,13 +614,16 @@ static u32 vifs_of(const struct mm_port *port)
  */
 void mm_shade_set(struct mm_port *port, const char *text)
 {
+	/* A device in another namespace is its own; its root shall see nothing of the vifs'. */
+	bool here = net_eq(dev_net(port->dev), &init_net);
+	/* What makes no sense changes nothing. */
+	bool sense = !text || well_formed(text);
 	struct mm_pair *p;
 
 	ASSERT_RTNL();
 	list_for_each_entry(p, &port->pairs, far)
-		p->wanted = false;
-	/* A device in another namespace is its own; its root shall see nothing of the vifs'. */
-	if (text && *text && net_eq(dev_net(port->dev), &init_net) && handle(port, true))
+		p->wanted = here && !sense;
+	if (here && sense && text && *text && handle(port, true))
 		add_wanted(port, text);
 	del_unwanted(port);
 	xway_set_netns_local(port->dev, !list_empty(&port->pairs));
@@ -650,6 +669,26 @@ void mm_shade_names(const struct mm_port *port, char *text, size_t size)
 	rcu_read_unlock();
 }
 
+/* Shades that nobody finds any more */
+static LLIST_HEAD(forgotten);
+
+/*
+ * Work: free them. Some look at a device's operations without RCU: netfront tells of its
+ * carrier without RTNL, and the kernel then loads netdev_ops, and a function of it. Whoever
+ * has done so has left our table by the time at which each task has slept or run elsewhere.
+ */
+static void bury(struct work_struct *work)
+{
+	struct llist_node *list = llist_del_all(&forgotten);
+	struct mm_shade *s, *next;
+
+	synchronize_rcu_tasks();
+	llist_for_each_entry_safe(s, next, list, forgotten)
+		kfree(s);
+}
+
+static DECLARE_WORK(bury_work, bury);
+
 /* A vif goes, or the module: nobody uses it by us when this returns. */
 static void forget(struct mm_shade *s)
 {
@@ -670,7 +709,9 @@ static void forget(struct mm_shade *s)
 	synchronize_net();
 	netdev_put(s->dev, &s->tracker);
 	free_percpu(s->stats);
-	kfree(s);
+	/* That wait is too long for RTNL. */
+	llist_add(&s->forgotten, &forgotten);
+	queue_work(mm_wq, &bury_work);
 }
 
 static int notified(struct notifier_block *nb, unsigned long event, void *ptr)
@@ -709,4 +750,5 @@ void mm_shade_exit(void)
 {
 	unregister_netdevice_notifier(&netdev_nb);
 	cancel_delayed_work_sync(&shade_work);
+	flush_work(&bury_work);
 }
