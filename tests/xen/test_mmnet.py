@@ -222,6 +222,23 @@ def test_coalesced(machine: Machine, ends: Ends) -> None:
 
 
 @LINUX_7
+def test_nonsense_in_xenstore(machine: Machine, ends: Ends) -> None:
+    """What names no pair of interfaces is named in the log, and changes nothing."""
+    dom0, guest = machine.dom0, ends.active
+    here, there = (dom0.run(["xl", "domid", one.name]).stdout.strip() for one in (guest, ends.passive))
+    node = f"/local/domain/{here}/xway/net/{there}"
+    with shaded(machine, ends):
+        good = dom0.run(["xenstore-read", node]).stdout.strip()
+        for bad in ("0", f"0 * 99 * {good}", f"{good} 0 00:16:3e:00:00:01 0"):
+            guest.run("dmesg -C")
+            dom0.run(["xenstore-write", node, bad])
+            until(lambda: "names no pair" in guest.run("dmesg").stdout, f"a line about {bad}")
+            assert takes(guest), bad
+        dom0.run(["xenstore-write", node, good])
+        exchange(guest, ends.passive, ends.passive.ip4, 1)
+        assert takes(guest)
+
+
 def test_shade_comes_and_goes(machine: Machine, ends: Ends) -> None:
     """A stream by the vif's address outlives the module's end, its return, save, and a change of policy."""
 
