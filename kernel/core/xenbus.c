@@ -218,7 +218,7 @@ static void leave_fn(struct work_struct *work)
 
 	m->rude = xway_link_down(m->link, READ_ONCE(m->end) == END_AT_ONCE);
 	memalloc_noio_restore(noio);
-	/* The above before the flag: pairs with member_left(). */
+	/* The above before the flag: pairs with member_left(), which may free the member. */
 	smp_store_release(&m->left, true);
 	sync_soon(0);
 }
@@ -247,7 +247,9 @@ static bool member_left(struct member *m)
 	/* See leave_fn(). */
 	if (!smp_load_acquire(&m->left))
 		return false;
-	flush_work(&m->leave);	/* it has no more to do */
+	/* It uses nothing of the member any more, so that may go while it returns. To wait for
+	 * it in a work item of the same workqueue is what lockdep forbids.
+	 */
 	m->leaving = false;
 	m->left = false;
 	xway_xen_port_close(&m->port);

@@ -50,7 +50,7 @@ def nodes():
 def watches():
     store = os.open("/dev/xen/xenbus", os.O_RDWR)
     for at in range(100_000):
-        payload = b"data\0%d\0" % at
+        payload = b"data\\0%d\\0" % at
         os.write(store, struct.pack("IIII", 4, 0, 0, len(payload)) + payload)
         kind = 15  # an event of one of them
         while kind == 15:

@@ -9,7 +9,8 @@ import pytest
 
 from rig.machine import Machine
 from tests import traffic
-from tests.traffic import Ends
+from tests.mmnet import allowed
+from tests.traffic import Ends, linked, until
 
 SECONDS = int(os.environ.get("XWAY_TEST_STRESS_SECONDS", "60"))
 PROGRAM = "/tmp/stress"
@@ -80,8 +81,8 @@ def test_random_calls(ends: Ends, machine: Machine) -> None:
 @pytest.mark.allow_log("stack_depot_save_flags")
 @pytest.mark.deep
 @pytest.mark.rig(type="pv", kernel="debug", memory=768)
-def test_random_calls_checked(ends: Ends) -> None:
-    """The same in kernels that check memory and locks; then the module leaves nothing behind."""
+def test_random_calls_checked(machine: Machine, ends: Ends) -> None:
+    """The same in kernels that check memory and locks; links end and begin; then the module leaves nothing."""
     guests = (ends.passive, ends.active)
     for guest in guests:
         guest.put(traffic.TOP / "tests/checks.py", CHECKS)
@@ -93,7 +94,11 @@ def test_random_calls_checked(ends: Ends) -> None:
         assert sum(end["switched_to_tcp"] for end in both) > 1, both
         refused += sum(end["reason:no-memory"] for end in both)
     assert refused > 1
+    with allowed(machine.dom0, ""):
+        for guest in guests:
+            until(lambda guest=guest: not linked(guest), f"the end of the link of {guest.name}")
     for guest in guests:
+        until(lambda guest=guest: linked(guest), f"link of {guest.name}")
         traffic.unload(guest)
     for guest in guests:
         guest.run(f"python3 {CHECKS} leaks && python3 {CHECKS} locks", timeout=300)
