@@ -82,7 +82,7 @@ def test_random_calls(ends: Ends, machine: Machine) -> None:
 @pytest.mark.deep
 @pytest.mark.rig(type="pv", kernel="debug", memory=768)
 def test_random_calls_checked(machine: Machine, ends: Ends) -> None:
-    """The same in kernels that check memory and locks; links end and begin; then the module leaves nothing."""
+    """The same in kernels that check memory and locks; links end and begin; then nothing is left."""
     guests = (ends.passive, ends.active)
     for guest in guests:
         guest.put(traffic.TOP / "tests/checks.py", CHECKS)
