@@ -207,7 +207,7 @@ def test_liar(machine: Machine, ends: Ends) -> None:
         talk.kill()
     now = [traffic.moved(was, traffic.counters(guest)) for was, guest in zip(before, honest, strict=True)]
     print([{name: n for name, n in one.items() if n} for one in now], sessions)
-    assert 2 <= sessions <= SESSIONS, sessions
+    assert 1 <= sessions <= SESSIONS, sessions
     assert any(one["violations"] for one in now), now
     assert all(mib >= KEPT * rates["none"] for mib in rates.values()), rates
     assert all(part <= FLOODED for parts in floods.values() for part in parts), floods
