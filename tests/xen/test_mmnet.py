@@ -221,7 +221,6 @@ def test_coalesced(machine: Machine, ends: Ends) -> None:
             ends.passive.run("nft delete table ip quiet")
 
 
-@LINUX_7
 def test_nonsense_in_xenstore(machine: Machine, ends: Ends) -> None:
     """What names no pair of interfaces is named in the log, and changes nothing."""
     dom0, guest = machine.dom0, ends.active
@@ -239,6 +238,7 @@ def test_nonsense_in_xenstore(machine: Machine, ends: Ends) -> None:
         assert takes(guest)
 
 
+@LINUX_7
 def test_shade_comes_and_goes(machine: Machine, ends: Ends) -> None:
     """A stream by the vif's address outlives the module's end, its return, save, and a change of policy."""
 
