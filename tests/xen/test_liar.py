@@ -132,6 +132,14 @@ def lying(machine: Machine, guest: Guest, client: str = "xway") -> Iterator[None
         guest.run("modprobe xway; xway on")
 
 
+def serve(machine: Machine, server: Guest, client: Guest) -> None:
+    """Have the programs that measure where they are needed, and the server of streams."""
+    made = programs.build(machine.config.debian)
+    for domain in {id(one): one for one in (machine.dom0, server, client)}.values():
+        programs.install(domain, made)
+    server.start(["xbench", "serve", BENCH])
+
+
 def told(guest: Guest) -> list[int]:
     return [int(number) for number in guest.read(f"{PARAMETERS}/told").split(",")]
 
@@ -175,10 +183,7 @@ def begun(machine: Machine, liar: Guest, honest: Guest) -> int:
 def test_liar(machine: Machine, ends: Ends) -> None:
     """What the honest ones say to each other stays right and fast, and nothing is left of the liar's."""
     honest, liar = (ends.passive, ends.active), machine.guest("g3")
-    made = programs.build(machine.config.debian)
-    for domain in (machine.dom0, *honest):
-        programs.install(domain, made)
-    ends.passive.start(["xbench", "serve", BENCH])
+    serve(machine, ends.passive, ends.active)
     before = [traffic.counters(guest) for guest in honest]
     rates: dict[str, float] = {}
     floods: dict[str, tuple[float, ...]] = {}
@@ -228,10 +233,7 @@ def available(guest: Guest) -> int:
 def test_nothing_is_done(machine: Machine, ends: Ends) -> None:
     """A peer that owes messages, marks, acknowledgements and pages takes little, and holds up nobody else."""
     honest, liar = (ends.passive, ends.active), machine.guest("g3")
-    made = programs.build(machine.config.debian)
-    for domain in (machine.dom0, *honest):
-        programs.install(domain, made)
-    ends.passive.start(["xbench", "serve", BENCH])
+    serve(machine, ends.passive, ends.active)
     rates: dict[str, float] = {}
     taken: dict[str, int] = {}
     with traffic.echoing(ends.passive, PORT), lying(machine, liar):
@@ -340,10 +342,7 @@ def test_mmnet(machine: Machine) -> None:
     dom0, (honest, other, liar) = machine.dom0, machine.guests
     assert machine.products
     build.load(dom0, machine.products)
-    made = programs.build(machine.config.debian)
-    for domain in (dom0, honest):
-        programs.install(domain, made)
-    dom0.start(["xbench", "serve", BENCH])
+    serve(machine, dom0, honest)
     domains = (dom0, honest, other)
 
     def up(domain: Guest) -> bool:
@@ -364,7 +363,6 @@ def test_mmnet(machine: Machine) -> None:
     rates: dict[str, float] = {}
     floods: dict[str, tuple[float, ...]] = {}
     with loaded(*domains), lying(machine, liar, "mmnet"):
-        liar.write("/tmp/talk.py", TALK)
         for domain in (*domains, liar):
             domain.run("xway off", check=False)
             until(lambda domain=domain: up(domain), f"devices of {domain.name}")
