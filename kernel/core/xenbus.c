@@ -659,7 +659,7 @@ static bool watch_begin(void)
 	int err = register_xenbus_watch(&watch);
 
 	if (err)
-		pr_err("cannot watch XenStore, trying again: %d\n", err);
+		pr_err_once("cannot watch XenStore, trying again: %d\n", err);
 	watching = !err;
 	return watching;
 }
