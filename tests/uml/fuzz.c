@@ -25,6 +25,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/selftest/fuzz.h"
@@ -35,6 +36,7 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 
 #define PAIRS 3
 #define STEPS 32   /* of a write() */
+#define FRAMES 8   /* by one */
 #define PREFIXES 8 /* that one input gives to the transport "local" */
 
 /* More than any receive queue and ring hold */
@@ -60,8 +62,18 @@ static int set; /* acceleration was turned on or off */
 static int pairs[PAIRS][2];
 static char value[FUZZ_VALUE_MAX];
 static size_t value_len;
-static struct fuzz_step steps[STEPS];
+
+static struct fuzz_step steps[STEPS]; /* that come next */
 static size_t n_steps;
+
+/* Calls that are made by one, and what each of them points to */
+static struct fuzz_call batch[FUZZ_CALLS_MAX];
+static size_t n_batch, n_frames;
+static struct fuzz_step batch_steps[FUZZ_CALLS_MAX][STEPS];
+static struct pollfd polled[FUZZ_CALLS_MAX];
+static struct tcp_info infos[FUZZ_CALLS_MAX];
+static int ints[FUZZ_CALLS_MAX];
+static uint8_t frames[FRAMES][65536], buf[65536];
 
 /* What calls of honest programs are made of; the others are steps of the peer. */
 enum {
@@ -87,11 +99,50 @@ static void die(const char *what)
 	abort();
 }
 
+/* ---- calls ---- */
+
+/* What none of them may return, whatever the peer writes */
+static void judge(const struct fuzz_call *call, int value)
+{
+	errno = call->result < 0 ? -call->result : 0;
+	if (call->nr == SYS_write && call->result < 0)
+		die("a step");
+	if (call->nr == SYS_connect && call->result && call->result != -EINPROGRESS)
+		die("connect");
+	if (call->nr == SYS_ioctl && call->args[1] == SIOCINQ && !call->result &&
+	    (value < 0 || value > INQ_MAX))
+		die("SIOCINQ");
+}
+
+static void make_calls(void)
+{
+	struct fuzz_calls all = { (uintptr_t)batch, n_batch };
+
+	if (n_batch && ioctl(device, FUZZ_IOC_CALLS, &all))
+		die("FUZZ_IOC_CALLS");
+	for (size_t i = 0; i < n_batch; i++)
+		judge(&batch[i], ints[i]);
+	n_batch = n_frames = 0;
+}
+
+#define ADD_CALL(nr, ...) add_call((struct fuzz_call){ nr, 0, { __VA_ARGS__ }, 0 })
+
+static void add_call(struct fuzz_call call)
+{
+	batch[n_batch++] = call;
+	if (n_batch == FUZZ_CALLS_MAX)
+		make_calls();
+}
+
 static void flush_steps(void)
 {
-	if (n_steps && write(device, steps, n_steps * sizeof(*steps)) < 0)
-		die("a step");
+	size_t size = n_steps * sizeof(*steps);
+
+	if (!n_steps)
+		return;
+	memcpy(batch_steps[n_batch], steps, size);
 	n_steps = 0;
+	ADD_CALL(SYS_write, device, (uintptr_t)batch_steps[n_batch], size);
 }
 
 static void add_step(struct fuzz_step step)
@@ -102,28 +153,39 @@ static void add_step(struct fuzz_step step)
 		flush_steps();
 }
 
+/* Ends with all calls made: the ends are let go of when they return. */
 static void close_pair(int *pair)
 {
+	if (pair[0] < 0)
+		return;
 	for (int i = 0; i < 2; i++) {
 		if (pair[i] >= 0)
-			close(pair[i]);
+			ADD_CALL(SYS_close, pair[i]);
 		pair[i] = -1;
 	}
+	make_calls();
 }
 
 static void open_pair(int *pair)
 {
-	struct sockaddr_in addr;
+	static struct sockaddr_in addr;
 	socklen_t len = sizeof(addr);
+	struct fuzz_call *made;
 
 	close_pair(pair);
-	pair[0] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-	if (pair[0] < 0 || getsockname(listener, (void *)&addr, &len))
-		die("socket");
-	if (connect(pair[0], (void *)&addr, len) && errno != EINPROGRESS)
-		die("connect");
+	make_calls();
+	if (!addr.sin_port && getsockname(listener, (void *)&addr, &len))
+		die("getsockname");
+	made = batch;
+	ADD_CALL(SYS_socket, AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	add_call((struct fuzz_call){ SYS_connect, 1, { 0, (uintptr_t)&addr, sizeof(addr) }, 0 });
 	/* By the loopback device the handshake is over by now. */
-	pair[1] = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
+	ADD_CALL(SYS_accept4, listener, 0, 0, SOCK_NONBLOCK);
+	make_calls();
+	pair[0] = made[0].result;
+	pair[1] = made[2].result;
+	if (pair[0] < 0)
+		die("socket");
 }
 
 /* ---- netlink ---- */
@@ -160,6 +222,7 @@ static void send_request(int family, int cmd, int flags)
 {
 	static char buf[32768];
 
+	make_calls();
 	request.head.nlmsg_type = family;
 	request.head.nlmsg_flags = NLM_F_REQUEST | flags;
 	request.genl.cmd = cmd;
@@ -263,20 +326,52 @@ static void add_word(const uint8_t *in)
 
 static void read_value(void)
 {
-	if (ioctl(device, FUZZ_IOC_VALUE, &(struct fuzz_value){ (uintptr_t)value, value_len }))
+	struct fuzz_value in = { (uintptr_t)value, value_len };
+
+	make_calls();
+	if (ioctl(device, FUZZ_IOC_VALUE, &in))
 		die("FUZZ_IOC_VALUE");
 	value_len = 0;
+}
+
+static void ask_socket(int end, const uint8_t *in)
+{
+	struct pollfd *poll = &polled[n_batch];
+	int *value = &ints[n_batch];
+
+	*value = in[2];
+	if (in[3] & 1) {
+		*poll = (struct pollfd){ .fd = end, .events = POLLIN | POLLOUT };
+		ADD_CALL(SYS_poll, (uintptr_t)poll, 1, 0);
+	} else if (in[3] & 2) {
+		ADD_CALL(SYS_ioctl, end, SIOCINQ, (uintptr_t)value);
+	} else if (in[3] & 4) {
+		ADD_CALL(SYS_ioctl, end, SIOCOUTQ, (uintptr_t)value);
+	} else {
+		*value = sizeof(infos[0]);
+		ADD_CALL(SYS_getsockopt, end, IPPROTO_TCP, TCP_INFO, (uintptr_t)&infos[n_batch],
+			 (uintptr_t)value);
+	}
+}
+
+static void send_frame(const uint8_t *in, size_t len)
+{
+	uint8_t *frame = frames[n_frames++];
+
+	memset(frame, in[2], 14);
+	frame[12] = 8 | (in[1] & 0x80);
+	ADD_CALL(SYS_sendto, packets[in[1] & 1], (uintptr_t)frame, len < 60 ? 60 : len,
+		 MSG_DONTWAIT);
+	if (n_frames == FRAMES)
+		make_calls();
 }
 
 static void call(const uint8_t *in)
 {
 	static const int flags[] = { 0, MSG_PEEK, MSG_TRUNC, MSG_WAITALL };
-	static char buf[65536];
 	int *pair = pairs[in[1] % PAIRS], end = pair[in[1] / PAIRS % 2];
 	size_t len = 1 + in[2] * (in[3] & 1 ? 253u : 1u);
-	struct tcp_info info;
-	socklen_t info_len = sizeof(info);
-	int value = in[2];
+	int option = in[3] & 1;
 
 	switch ((in[0] & ~CALL_FLAG) % CALLS) {
 	case CALL_PAIR:
@@ -284,39 +379,28 @@ static void call(const uint8_t *in)
 		break;
 	case CALL_SEND:
 		for (int i = 0; i < 1 + in[3] / 2 % 8; i++)
-			send(end, buf, len, MSG_NOSIGNAL);
+			ADD_CALL(SYS_sendto, end, (uintptr_t)buf, len, MSG_NOSIGNAL);
 		break;
 	case CALL_RECV:
-		recv(end, buf, len, flags[in[3] / 2 % 4]);
+		ADD_CALL(SYS_recvfrom, end, (uintptr_t)buf, len, flags[in[3] / 2 % 4]);
 		break;
 	case CALL_ASK:
-		if (in[3] & 1) {
-			poll(&(struct pollfd){ .fd = end, .events = POLLIN | POLLOUT }, 1, 0);
-		} else if (in[3] & 2) {
-			if (!ioctl(end, SIOCINQ, &value) && (value < 0 || value > INQ_MAX))
-				die("SIOCINQ");
-		} else if (in[3] & 4) {
-			ioctl(end, SIOCOUTQ, &value);
-		} else {
-			getsockopt(end, IPPROTO_TCP, TCP_INFO, &info, &info_len);
-		}
+		ask_socket(end, in);
 		break;
 	case CALL_CLOSE:
 		if (in[3] & 1)
-			shutdown(end, in[2] % 3);
+			ADD_CALL(SYS_shutdown, end, in[2] % 3);
 		else
 			close_pair(pair);
 		break;
 	case CALL_OPTION:
-		if (in[3] & 1)
-			setsockopt(end, SOL_SOCKET, SO_RCVLOWAT, &value, sizeof(value));
-		else
-			setsockopt(end, IPPROTO_TCP, TCP_NODELAY, &value, sizeof(value));
+		ints[n_batch] = in[2];
+		ADD_CALL(SYS_setsockopt, end, option ? SOL_SOCKET : IPPROTO_TCP,
+			 option ? SO_RCVLOWAT : TCP_NODELAY, (uintptr_t)&ints[n_batch],
+			 sizeof(ints[0]));
 		break;
 	case CALL_FRAME:
-		memset(buf, in[2], 14);
-		buf[12] = 8 | (in[1] & 0x80);
-		send(packets[in[1] & 1], buf, len < 60 ? 60 : len, MSG_DONTWAIT);
+		send_frame(in, len);
 		break;
 	case CALL_ATTR:
 		add_attr(in[1] % (XWAY_A_MAX + 2), in[2] % 24, in[2] % 24 + in[2] / 32 * 64, in[3]);
@@ -402,8 +486,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t len)
 	struct fuzz_input whole = { (uintptr_t)in, len };
 	size_t i;
 
-	if (ioctl(device, FUZZ_IOC_INPUT, &whole))
-		die("FUZZ_IOC_INPUT");
+	ADD_CALL(SYS_ioctl, device, FUZZ_IOC_INPUT, (uintptr_t)&whole);
 	for (i = 0; i < PAIRS; i++)
 		if (pairs[i][0] < 0)
 			open_pair(pairs[i]);
@@ -426,6 +509,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t len)
 	undo();
 	add_step((struct fuzz_step){ .what = FUZZ_PUMP });
 	flush_steps();
+	make_calls();
 	for (i = 0; i < FUZZ_COUNTERS; i += 8) {
 		if (!*(uint64_t *)(counters + i))
 			continue;

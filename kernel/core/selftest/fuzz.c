@@ -36,6 +36,7 @@ static u8 *counters;
 static struct fuzz_text texts[FUZZ_TEXTS];
 static unsigned int n_texts;
 static bool lost;
+static bool renewed;	/* since the input began: a new session takes longer than all steps */
 static u8 input[FUZZ_INPUT_MAX];
 static size_t input_len;
 static DEFINE_MUTEX(fuzz_lock);
@@ -418,7 +419,7 @@ static void renew(void)
 		WRITE_ONCE(lost, true);
 }
 
-/* Steps, up to STEPS_MAX. Afterwards a session that was lost is a new one. */
+/* Steps, up to STEPS_MAX. Afterwards a session that was lost is a new one, once for an input. */
 static ssize_t fuzz_write(struct file *file, const char __user *from, size_t len, loff_t *at)
 {
 	struct fuzz_step steps[STEPS_MAX];
@@ -431,8 +432,10 @@ static ssize_t fuzz_write(struct file *file, const char __user *from, size_t len
 	mutex_lock(&fuzz_lock);
 	for (i = 0; i < len / sizeof(*steps); i++)
 		step_run(&steps[i]);
-	if (READ_ONCE(lost))
+	if (READ_ONCE(lost) && !renewed) {
 		renew();
+		renewed = true;
+	}
 	mutex_unlock(&fuzz_lock);
 	return len;
 }
@@ -449,6 +452,11 @@ static int set_input(const void __user *arg)
 
 	if (copy_from_user(&in, arg, sizeof(in)))
 		return -EFAULT;
+	mutex_lock(&fuzz_lock);
+	if (READ_ONCE(lost))
+		renew();
+	renewed = false;
+	mutex_unlock(&fuzz_lock);
 	input_len = min_t(u64, in.len, sizeof(input));
 	return copy_from_user(input, u64_to_user_ptr(in.bytes), input_len) ? -EFAULT : 0;
 }
@@ -504,6 +512,41 @@ static int add_text(const void __user *arg)
 	return 0;
 }
 
+/* The program's own calls, by one: in User-mode Linux the way to it and back is what takes time. */
+static int make_calls(const void __user *arg)
+{
+	struct fuzz_call *calls;
+	struct fuzz_calls in;
+	int err = 0;
+	u64 i;
+
+	if (copy_from_user(&in, arg, sizeof(in)))
+		return -EFAULT;
+	if (in.n > FUZZ_CALLS_MAX)
+		return -EINVAL;
+	calls = memdup_user(u64_to_user_ptr(in.calls), in.n * sizeof(*calls));
+	if (IS_ERR(calls))
+		return PTR_ERR(calls);
+	for (i = 0; i < in.n; i++) {
+		struct fuzz_call *call = &calls[i];
+		u64 *a = call->args;
+
+		if (call->fd > i) {
+			err = -EINVAL;
+			break;
+		}
+		if (call->fd)
+			a[0] = call[-(int)call->fd].result;
+		call->result = sys_call_table[call->nr](a[0], a[1], a[2], a[3], a[4], a[5]);
+		/* As when it returns */
+		cond_resched();
+	}
+	if (copy_to_user(u64_to_user_ptr(in.calls), calls, in.n * sizeof(*calls)))
+		err = -EFAULT;
+	kfree(calls);
+	return err;
+}
+
 static long fuzz_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	switch (cmd) {
@@ -513,6 +556,8 @@ static long fuzz_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		return set_input((void __user *)arg);
 	case FUZZ_IOC_VALUE:
 		return read_value((void __user *)arg);
+	case FUZZ_IOC_CALLS:
+		return make_calls((void __user *)arg);
 	default:
 		return -ENOTTY;
 	}

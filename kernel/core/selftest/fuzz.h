@@ -102,8 +102,43 @@ struct fuzz_value {
 
 #define FUZZ_IOC_VALUE _IOW('x', 3, struct fuzz_value)
 
+/**
+ * struct fuzz_call - a system call
+ * @nr: its number
+ * @args: its arguments
+ * @fd: if not 0, the first argument is the result of the call so many before this one
+ * @result: what it returned, or a negative error
+ */
+struct fuzz_call {
+	__u32 nr;
+	__u32 fd;
+	__u64 args[6];
+	__s64 result;
+};
+
+/**
+ * struct fuzz_calls - system calls, which are made one after another
+ * @calls: address of struct fuzz_call
+ * @n: how many; up to FUZZ_CALLS_MAX
+ *
+ * What a call leaves to be done when it returns to the program, as close() does, is done
+ * after the last of them.
+ */
+struct fuzz_calls {
+	__u64 calls;
+	__u64 n;
+};
+
+#define FUZZ_CALLS_MAX 32u
+
+/* Error: EINVAL for too many, or for a result of no call. Numbers are not checked. */
+#define FUZZ_IOC_CALLS _IOW('x', 4, struct fuzz_calls)
+
 #ifdef __KERNEL__
+#include <asm/syscall.h>
+
 void __sanitizer_cov_trace_pc(void);
+extern const sys_call_ptr_t sys_call_table[];
 #endif
 
 #endif /* _XWAY_FUZZ_H */
