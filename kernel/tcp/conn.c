@@ -41,7 +41,7 @@
 
 /*
  * Jiffies after which a connection parks if its ring is full and nobody reads:
- * TCP has room for more unread bytes than a ring.
+ * TCP has room for more unread bytes than a ring. See stall_limit().
  */
 #define STALL HZ
 
@@ -947,21 +947,21 @@ static void conn_do_fallback(struct xway_conn *conn, struct sock *sk)
 }
 
 /*
- * TCP_USER_TIMEOUT in jiffies. TCP counts it from the first probe of a closed
- * window. For a ring it begins anew whenever something is read.
+ * Jiffies after which a full ring that nobody reads is left for TCP's queues. TCP_USER_TIMEOUT
+ * is TCP's to count, from the first probe of a closed window, so most of it is left for that.
  */
-static unsigned long user_limit(const struct sock *sk)
+static unsigned long stall_limit(const struct sock *sk, unsigned long usual)
 {
 	unsigned int ms = READ_ONCE(inet_csk(sk)->icsk_user_timeout);
 
-	return ms ? msecs_to_jiffies(ms) : MAX_JIFFY_OFFSET;
+	return ms ? clamp(msecs_to_jiffies(ms) / 4, 1UL, usual) : usual;
 }
 
 /* Jiffies after which the helper looks at a sender that waits */
-static unsigned long look_after(const struct xway_conn *conn)
+static unsigned long look_after(const struct xway_conn *conn, const struct sock *sk)
 {
 	/* Its helper may count one more meanwhile: that look is early or late, no harm. */
-	return READ_ONCE(conn->stalls) ? STALL_AGAIN : STALL;
+	return stall_limit(sk, READ_ONCE(conn->stalls) ? STALL_AGAIN : STALL);
 }
 
 /**
@@ -975,24 +975,17 @@ static unsigned long look_after(const struct xway_conn *conn)
  */
 void xway_conn_waits(struct xway_conn *conn, const struct sock *sk)
 {
-	if (user_limit(sk) < STALL)
-		xway_conn_queue(conn);
-	else if (refcount_inc_not_zero(&conn->ref) &&
-		 !queue_delayed_work(xway_conn_wq, &conn->work, look_after(conn)))
+	if (refcount_inc_not_zero(&conn->ref) &&
+	    !queue_delayed_work(xway_conn_wq, &conn->work, look_after(conn, sk)))
 		xway_conn_put(conn);
 }
 
-/*
- * The ring may be full and nobody reads. After STALL the connection parks,
- * because TCP has room for more. After TCP_USER_TIMEOUT it is reset.
- */
+/* The ring may be full and nobody reads. Then the connection parks: TCP has room for more. */
 static void conn_check_wait(struct xway_conn *conn, struct sock *sk)
 {
-	unsigned long limit = user_limit(sk), stall = STALL, waited;
+	bool again = conn->stalls && !xway_rx_empty(conn);
+	unsigned long stall = stall_limit(sk, again ? STALL_AGAIN : STALL), waited;
 	bool stalled;
-
-	if (conn->stalls && !xway_rx_empty(conn))
-		stall = STALL_AGAIN;
 
 	clear_bit(XWAY_F_WAITING, &conn->flags);
 	/* A sender that began to wait and still saw the bit set is seen below:
@@ -1004,14 +997,12 @@ static void conn_check_wait(struct xway_conn *conn, struct sock *sk)
 	release_sock(sk);
 	if (!stalled)
 		return;
-	if (waited >= limit) {
-		conn_abort(conn, sk, ETIMEDOUT);
-	} else if (waited >= stall) {
+	if (waited >= stall) {
 		if (xway_conn_park(conn, XWAY_R_STALLED) && conn->stalls < U8_MAX)
 			WRITE_ONCE(conn->stalls, conn->stalls + 1);
 	} else {
 		set_bit(XWAY_F_WAITING, &conn->flags);
-		conn_queue_in(conn, min(min(limit, stall) - waited, look_after(conn)));
+		conn_queue_in(conn, min(stall - waited, look_after(conn, sk)));
 	}
 }
 

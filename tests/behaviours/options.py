@@ -7,7 +7,6 @@ import socket
 import struct
 import threading
 import time
-from contextlib import suppress
 from typing import Any
 
 from uring import RECV, Uring, tell
@@ -25,6 +24,7 @@ from tools import (
     SO_DETACH_FILTER,
     SO_INCOMING_CPU,
     SO_MAX_PACING_RATE,
+    SO_RCVBUFFORCE,
     SO_TIMESTAMP,
     SO_TIMESTAMPING,
     SO_TIMESTAMPNS,
@@ -358,6 +358,16 @@ def patience(a: socket.socket) -> None:
     a.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 500)
 
 
+def send_while_room(sock: socket.socket, size: int) -> None:
+    """Send whenever poll() says that there is room, until it says that there is an error."""
+    end = time.monotonic() + 2 * SOON
+    while not (events := mask(sock)) & EVENTS["ERR"] and time.monotonic() < end:
+        if events & EVENTS["OUT"]:
+            sock.send(bytes(size))
+        else:
+            time.sleep(0.01)
+
+
 @behaviour
 def user_timeout() -> None:
     """The peer lives, but nobody reads."""
@@ -373,9 +383,7 @@ def user_timeout_without_blocking() -> None:
     a, _ = pair()
     patience(a)
     a.setblocking(False)
-    with suppress(BlockingIOError):
-        while True:
-            a.send(bytes(65536))
+    send_while_room(a, 65536)
     say(polled(a, "ERR"), outcome(a.send, b"x"))
 
 
@@ -385,8 +393,7 @@ def user_timeout_of_who_polls() -> None:
     a, _ = pair()
     patience(a)
     a.setblocking(False)
-    while mask(a) & EVENTS["OUT"]:
-        a.send(bytes(1000))
+    send_while_room(a, 1000)
     say(polled(a, "ERR"), outcome(a.send, b"x"))
 
 
@@ -402,6 +409,19 @@ def keepalive_without_an_answer() -> None:
     with unheard(b):
         reader.join(2 * SOON)
     say(got, outcome(a.send, b"x"), polled(b, "ERR"), outcome(b.recv, 1))
+
+
+@behaviour
+def user_timeout_and_room_for_all() -> None:
+    """The peer takes more bytes than a ring holds, and reads them when the time is over."""
+    a, b = pair()
+    patience(a)
+    b.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 16 << 20)
+    writer, got = asleep(a.sendall, b"r" * (2 << 20))
+    time.sleep(1.5)
+    say(exactly(b, 2 << 20).count(b"r"))
+    writer.join(SOON)
+    say(got)
 
 
 @behaviour
