@@ -44,7 +44,10 @@ enum {
 	XWAY_F_GROW,		/* the helper looks whether a larger ring fits */
 	XWAY_F_TIMED_OUT,	/* the peer's kernel was silent for too long */
 	XWAY_F_POLICY,		/* the helper looks at IPsec policies */
-	XWAY_F_UNSETTLED,	/* adopted; somebody may be inside TCP's calls */
+	XWAY_F_UNSETTLED,	/* somebody may be inside TCP's calls */
+	XWAY_F_CONNECTED,	/* attached by connect(), and that is still to be looked at */
+	XWAY_F_LEAVING,		/* nobody finds the peer's half; CLOSE follows in a grace period */
+	XWAY_F_LEFT,		/* that has passed */
 	XWAY_F_TELL,		/* release_sock() calls the reader back: reader.c */
 };
 
@@ -220,7 +223,8 @@ struct xway_rx {
  * @all: in xway_conns
  * @work: the helper; it alone opens and closes channels
  * @free_work: frees the own half of the channel after a grace period
- * @ending: in the list of those whose own half is freed since their link ends
+ * @ending: in the list of those that wait for a grace period: to send CLOSE, or to free the
+ *	own half since their link ends
  *
  * Lock order: @lock of @rx, the socket's lock, the link's lock, @lock.
  */

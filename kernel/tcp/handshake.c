@@ -504,34 +504,73 @@ void xway_handshake_free_work(struct work_struct *work)
 	closed_free(container_of(to_rcu_work(work), struct xway_conn, free_work));
 }
 
-/* Channels of links that end. They share a grace period. */
+/*
+ * Channels that wait for a grace period share it: when a link ends, thousands do. A helper
+ * that waited itself would keep a thread each.
+ */
 static LLIST_HEAD(ending);
 
-static void free_ending(struct work_struct *work)
+static void grace_passed(struct work_struct *work)
 {
 	struct xway_conn *conn, *next;
 	struct llist_node *batch;
 
 	batch = llist_del_all(&ending);
 	synchronize_rcu_expedited();
-	llist_for_each_entry_safe(conn, next, batch, ending)
-		closed_free(conn);
+	llist_for_each_entry_safe(conn, next, batch, ending) {
+		if (test_bit(XWAY_F_LEAVING, &conn->flags)) {
+			set_bit(XWAY_F_LEFT, &conn->flags);
+			xway_conn_queue(conn);
+			xway_conn_put(conn);
+		} else {
+			closed_free(conn);
+		}
+	}
 }
 
-static DECLARE_WORK(ending_work, free_ending);
+static DECLARE_WORK(ending_work, grace_passed);
+
+/* It is not on xway_conn_wq: helpers there may wait for a socket's user. */
+static void await_grace(struct xway_conn *conn)
+{
+	xway_conn_get(conn);
+	if (llist_add(&conn->ending, &ending))
+		queue_work(xway_core_wq, &ending_work);
+}
 
 /* Destroy the own half after a grace period. Context: link's lock held. */
 static void free_later(struct xway_conn *conn)
 {
-	xway_conn_get(conn);
-	/* Neither is on xway_conn_wq: helpers there may wait for a socket's user. */
+	/* Before a suspend the whole domain waits for the link's end. */
 	if (READ_ONCE(conn->chan.link->state) != XWAY_LINK_UP) {
-		/* Before a suspend the whole domain waits for the link's end. */
-		if (llist_add(&conn->ending, &ending))
-			queue_work(xway_core_wq, &ending_work);
-	} else if (!queue_rcu_work(xway_core_wq, &conn->free_work)) {
-		xway_conn_put(conn);
+		await_grace(conn);
+		return;
 	}
+	xway_conn_get(conn);
+	if (!queue_rcu_work(xway_core_wq, &conn->free_work))
+		xway_conn_put(conn);
+}
+
+/*
+ * Send CLOSE. RCU readers may still look at the peer's half, so it goes out only after them:
+ * this is called once more then. rx.lock and the link's lock are held.
+ */
+static void send_close(struct xway_conn *conn, bool gone)
+{
+	if (!test_and_set_bit(XWAY_F_LEAVING, &conn->flags)) {
+		rcu_assign_pointer(conn->chan.peer, NULL);
+		await_grace(conn);
+		return;
+	}
+	if (!test_bit(XWAY_F_LEFT, &conn->flags))
+		return;
+	clear_bit(XWAY_F_LEAVING, &conn->flags);
+	WRITE_ONCE(conn->state, XWAY_CONN_CLOSING);
+	/* After CLOSE the peer uses its pages again, and nobody here reads on. */
+	if (gone)
+		xway_rx_discard(conn);
+	xway_chan_unmap(&conn->chan);
+	ctl_reply(conn->chan.link, XWAY_CTL_CLOSE, conn->chan.peer_id, 0);
 }
 
 /* No connection is left. What the last has put may still run its last instructions. */
@@ -570,23 +609,8 @@ void xway_handshake_close(struct xway_conn *conn)
 	}
 	if (conn->state == XWAY_CONN_OPEN &&
 	    (gone || (test_bit(XWAY_F_RX_CLOSED, &conn->flags) &&
-		      test_bit(XWAY_F_TX_CLOSED, &conn->flags)))) {
-		/* RCU readers may still look at the peer's half: CLOSE goes out
-		 * only after them.
-		 */
-		rcu_assign_pointer(conn->chan.peer, NULL);
-		WRITE_ONCE(conn->state, XWAY_CONN_CLOSING);
-		mutex_unlock(&link->lock);
-		synchronize_rcu_expedited();
-		/* After CLOSE the peer uses its pages again, and nobody here
-		 * reads on.
-		 */
-		if (gone)
-			xway_rx_discard(conn);
-		mutex_lock(&link->lock);
-		xway_chan_unmap(&conn->chan);
-		ctl_reply(link, XWAY_CTL_CLOSE, conn->chan.peer_id, 0);
-	}
+		      test_bit(XWAY_F_TX_CLOSED, &conn->flags))))
+		send_close(conn, gone);
 	if (conn->state == XWAY_CONN_CLOSING &&
 	    (test_and_clear_bit(XWAY_F_GOT_CLOSE, &conn->flags) || gone)) {
 		free_later(conn);

@@ -109,6 +109,9 @@ static void let_work(void)
 {
 	flush_workqueue(xway_core_wq);
 	flush_workqueue(xway_conn_wq);
+	/* A helper that closes a channel runs again after a grace period. */
+	flush_workqueue(xway_core_wq);
+	flush_workqueue(xway_conn_wq);
 }
 
 /* Let an end see its posts and messages. */
