@@ -70,7 +70,8 @@ def since(before: dict[str, int], guest: Guest) -> dict[str, int]:
 
 def load(guest: Guest, *addresses: str) -> None:
     """Load the module, these addresses being co-resident with themselves."""
-    guest.run(" && ".join(["modprobe xway && xway on", *(f"xway local add {one}" for one in addresses)]))
+    # Connections that are open already are adopted as it is turned on, by the addresses that are there then.
+    guest.run(" && ".join(["modprobe xway", *(f"xway local add {one}" for one in addresses), "xway on"]))
 
 
 def unload(guest: Guest) -> None:

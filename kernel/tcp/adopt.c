@@ -35,9 +35,10 @@
 #define SETTLE_IN	(HZ / 5)
 #define LOOKS		3
 #define BUCKET		32		/* sockets of a bucket of TCP's hash, at most */
+#define OWNED_LOOKS	20		/* at a socket that somebody has, 20 to 100 us each */
 
 static unsigned int scans_left;	/* racing sessions: one more or less does no harm */
-static unsigned long asked_at;	/* as @scans_left */
+static unsigned long missed_at;	/* as @scans_left */
 static bool running;
 
 static void scan_work(struct work_struct *work);
@@ -89,6 +90,21 @@ static bool adopt(struct sock *sk)
 	return again;
 }
 
+/* Is a connection leaving for good? It may be adopted again when it has. */
+static bool falling_back(void)
+{
+	struct xway_conn *conn;
+	bool ret = false;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(conn, &xway_conns, all)
+		ret |= (READ_ONCE(conn->flags) &
+			(BIT(XWAY_F_FALLBACK) | BIT(XWAY_F_PARK) | BIT(XWAY_F_DETACHED))) ==
+		       BIT(XWAY_F_FALLBACK);
+	rcu_read_unlock();
+	return ret;
+}
+
 static void scan_work(struct work_struct *work)
 {
 	/* Network namespaces that have a hash of their own are left alone. */
@@ -105,6 +121,7 @@ static void scan_work(struct work_struct *work)
 		}
 		cond_resched();
 	}
+	missed |= falling_back();
 	xway_adopt_settle();
 	if (missed && scans_left && READ_ONCE(running))
 		queue_delayed_work(xway_conn_wq, &scan,
@@ -127,19 +144,26 @@ void xway_adopt_up(struct xway_link *link)
 }
 
 /**
- * xway_adopt_unknown() - a peer asks for a connection that is not attached
+ * xway_adopt_missed() - there may be a connection to adopt
  *
- * It may have adopted its end where this end had no reason to, as when the peer's module
- * alone was loaded anew.
+ * A peer asks for one that is not attached: it may have adopted its end where this end had
+ * no reason to, as when the peer's module alone was loaded anew. Or there was no memory
+ * when one began.
  *
  * Context: any.
  */
-void xway_adopt_unknown(void)
+void xway_adopt_missed(void)
 {
-	if (!READ_ONCE(running) || time_before(jiffies, READ_ONCE(asked_at) + ASKED_AGAIN))
+	unsigned long due = READ_ONCE(missed_at) + ASKED_AGAIN;
+
+	if (!READ_ONCE(running))
 		return;
-	WRITE_ONCE(asked_at, jiffies);
-	queue_delayed_work(xway_conn_wq, &scan, SCAN_IN);
+	scans_left = scans_left ?: 1;
+	if (time_before(due, jiffies + SCAN_IN))
+		due = jiffies + SCAN_IN;
+	/* A peer may ask without end. */
+	if (queue_delayed_work(xway_conn_wq, &scan, due - jiffies))
+		WRITE_ONCE(missed_at, due);
 }
 
 /* ---- settling them ---- */
@@ -255,7 +279,7 @@ void xway_adopt_settle(void)
  */
 void __init xway_adopt_init(void)
 {
-	asked_at = jiffies - ASKED_AGAIN;
+	missed_at = jiffies - ASKED_AGAIN;
 	WRITE_ONCE(running, true);
 	xway_adopt_up(NULL);
 }

@@ -27,6 +27,7 @@
 #include "conn.h"
 #include "ipsec.h"
 #include "proto.h"
+#include "adopt.h"
 #include "attach.h"
 #include "trace.h"
 
@@ -306,6 +307,8 @@ static void attach(struct sock *sk, bool active)
 			why = XWAY_R_MEMORY;
 	}
 	if (!conn) {
+		if (why == XWAY_R_MEMORY)
+			xway_adopt_missed();
 		atomic64_inc(&xway_reasons[why]);
 		goto out;
 	}
@@ -596,16 +599,18 @@ static void probe(void *data, const struct sock *sk, const int old,
 
 /**
  * xway_attach_set() - attach new connections, or not
- * @on: false also has all connections fall back to TCP
+ * @on: false also has all connections fall back to TCP, true has those adopted that are open
  *
- * Does not wait until they have fallen back.
+ * Does not wait until they have.
  *
  * Context: process, may sleep.
  */
 void xway_attach_set(bool on)
 {
 	WRITE_ONCE(attach_on, on);
-	if (!on) {
+	if (on) {
+		xway_adopt_up(NULL);
+	} else {
 		/* After this, an attach() that did not see it is in the list. */
 		synchronize_rcu();
 		xway_conn_fallback_all(XWAY_R_OFF);

@@ -287,7 +287,7 @@ static void ctl_open(struct xway_link *link, const union xway_sock_ctl *msg)
 	conn = xway_conn_find(link, &t, msg->mac, &why);
 	if (!conn) {
 		if (why == XWAY_DECLINE_UNKNOWN)
-			xway_adopt_unknown();
+			xway_adopt_missed();
 		goto decline;
 	}
 	/* One channel at a time */

@@ -71,6 +71,12 @@ def test_older_than_the_module(guest: Guest, seen: Callable[[], Any]) -> None:
         assert now["adopted"] == now["attached"] == 2 * COUNT, now
         assert not now["violations"] and not traffic.reasons(now), now
         until(lambda: traffic.counters(guest)["tx_ring_bytes"] > 1 << 20, "bytes by ring")
+        guest.run("xway off --wait 60")
+        goes_on(seen)
+        guest.run("xway on")
+        until(lambda: on_rings(guest), "rings again")
+        goes_on(seen)
+        assert traffic.counters(guest)["adopted"] == 4 * COUNT
         guest.run("xway off --wait 60; modprobe -r xway")
         assert not guest.run("grep -w ^xway /proc/modules", check=False).stdout
         goes_on(seen)
