@@ -168,19 +168,20 @@ void xway_adopt_missed(void)
 
 /* ---- settling them ---- */
 
-/* Is somebody inside TCP's own calls who waits? The socket is locked by bh_lock_sock(). */
-static bool stale(const struct xway_conn *conn, struct sock *sk)
+/*
+ * Does somebody inside TCP's own calls wait for bytes or for room? The socket is locked by
+ * bh_lock_sock() and owned by nobody, so who waits has queued.
+ * @known: how many of them may wait there
+ */
+static bool waits_in_tcp(const struct xway_conn *conn, struct sock *sk, int known)
 {
 	const struct wait_queue_entry *entry;
 	/* Ours wait by xway_woken(), but where they have TCP send. */
-	int others = -conn->tx.in_tcp;
+	int others = -conn->tx.in_tcp - known;
 	struct wait_queue_head *wait;
 	unsigned long irqs;
 
 	if (!sk->sk_socket || sk->sk_write_pending > conn->tx.in_tcp)
-		return true;
-	/* Who queues there holds the spinlock that is held here. */
-	if (waitqueue_active(&sk->sk_lock.wq))
 		return true;
 	wait = sk_sleep(sk);
 	spin_lock_irqsave(&wait->lock, irqs);
@@ -188,6 +189,13 @@ static bool stale(const struct xway_conn *conn, struct sock *sk)
 		others += entry->func == woken_wake_function;
 	spin_unlock_irqrestore(&wait->lock, irqs);
 	return others > 0;
+}
+
+/* Is somebody inside TCP's own calls who waits? The socket is locked by bh_lock_sock(). */
+static bool stale(const struct xway_conn *conn, struct sock *sk)
+{
+	/* Who queues there holds the spinlock that is held here. */
+	return waitqueue_active(&sk->sk_lock.wq) || waits_in_tcp(conn, sk, 0);
 }
 
 /*
@@ -270,6 +278,61 @@ void xway_adopt_settle(void)
 {
 	if (READ_ONCE(running))
 		queue_delayed_work(xway_conn_wq, &settle, SETTLE_IN);
+}
+
+/*
+ * See whether somebody waits in TCP's calls of a socket that connect() has attached. connect()
+ * itself may, if it has not got the processor yet. Return: false while somebody has the socket.
+ */
+static bool look_connected(struct xway_conn *conn, struct sock *sk)
+{
+	bool ret;
+
+	local_bh_disable();
+	bh_lock_sock(sk);
+	ret = conn->sk != sk || (!sock_owned_by_user(sk) && !waitqueue_active(&sk->sk_lock.wq));
+	if (ret && conn->sk == sk) {
+		clear_bit(XWAY_F_CONNECTED, &conn->flags);
+		if (waits_in_tcp(conn, sk, sk->sk_socket && sk->sk_socket->state == SS_CONNECTING))
+			set_bit(XWAY_F_UNSETTLED, &conn->flags);
+	}
+	bh_unlock_sock(sk);
+	local_bh_enable();
+	return ret;
+}
+
+/**
+ * xway_adopt_unsettled() - may somebody be inside TCP's calls of a connection's socket?
+ * @conn: connection whose active end this is, and whose peer asks for a channel
+ *
+ * Who has loaded a function of TCP's as connect() attaches the socket, and takes the lock
+ * after that, waits there once the connection is established. Whoever gets that far only now
+ * is missed: for that he has not run since connect(). So is one, if a connect() that was not
+ * to wait, or was interrupted, was never called again.
+ *
+ * Context: process, may sleep.
+ * Return: true if so. It is settled, then the peer may ask again.
+ */
+bool xway_adopt_unsettled(struct xway_conn *conn)
+{
+	struct sock *sk = NULL;
+	unsigned int i;
+	bool busy = false;
+
+	if (test_bit(XWAY_F_CONNECTED, &conn->flags))
+		sk = xway_conn_hold_sk(conn);
+	for (i = 0; sk && i < OWNED_LOOKS; i++) {
+		busy = !look_connected(conn, sk);
+		if (!busy)
+			break;
+		usleep_range(20, 100);
+	}
+	if (sk)
+		sock_put(sk);
+	if (!test_bit(XWAY_F_UNSETTLED, &conn->flags))
+		return busy;
+	xway_adopt_settle();
+	return true;
 }
 
 /**

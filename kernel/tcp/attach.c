@@ -313,6 +313,8 @@ static void attach(struct sock *sk, bool active)
 		goto out;
 	}
 	conn->accepting = !active && sk->sk_kern_sock;
+	if (active)
+		set_bit(XWAY_F_CONNECTED, &conn->flags);
 	fill_slot(sk, conn);
 	if (xway_conn_waiting(conn))
 		atomic64_inc(&xway_reasons[XWAY_R_LINK]);

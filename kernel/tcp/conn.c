@@ -397,6 +397,8 @@ struct xway_conn *xway_conn_replace(struct xway_conn *conn, struct sock *sk)
 	/* Who is inside TCP's calls stays there. */
 	if (test_bit(XWAY_F_UNSETTLED, &conn->flags))
 		set_bit(XWAY_F_UNSETTLED, &fresh->flags);
+	if (test_bit(XWAY_F_CONNECTED, &conn->flags))
+		set_bit(XWAY_F_CONNECTED, &fresh->flags);
 	fresh->stalls = conn->stalls;
 	xway_ringsize_replace(fresh, conn);
 	xway_evict_replace(fresh, conn);

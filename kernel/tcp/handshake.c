@@ -296,10 +296,8 @@ static void ctl_open(struct xway_link *link, const union xway_sock_ctl *msg)
 		goto put;
 	}
 	why = XWAY_DECLINE_LATER;
-	if (test_bit(XWAY_F_UNSETTLED, &conn->flags)) {
-		xway_adopt_settle();
+	if (xway_adopt_unsettled(conn))
 		goto put;
-	}
 	if (xway_evict_too_early(conn))
 		goto put;
 	why = XWAY_DECLINE_OFF;

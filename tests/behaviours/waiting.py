@@ -63,6 +63,43 @@ def poll_states() -> None:
     say("fresh", names(mask(fresh())), "listener", names(mask(listen())))
 
 
+def reads_soon(sock: socket.socket, note: int) -> None:
+    """Read again and again until something has come, and note it."""
+    while not isinstance(got := outcome(sock.recv, 100), bytes):
+        pass
+    os.write(note, got)
+
+
+@behaviour
+def reading_as_connect_begins() -> None:
+    """Who is in TCP's call already as connect() attaches the socket is woken by what a ring brings."""
+    listener = listen()
+    woken = 0
+    for _ in range(60):
+        a = fresh()
+        notes, note = os.pipe()
+        child = os.fork()
+        if not child:
+            reads_soon(a, note)
+            os._exit(0)
+        os.close(note)
+        time.sleep(0.002)
+        a.connect(place(listener))
+        b = keep(listener.accept()[0])
+        for _ in range(8):
+            a.sendall(b"w")
+            b.recv(1)
+        time.sleep(0.02)  # for a ring
+        b.sendall(b"x")
+        woken += bool(select.select([notes], [], [], SOON)[0])
+        os.close(notes)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        a.close()
+        b.close()
+    say(woken)
+
+
 @behaviour
 def busy_polling() -> None:
     """Readers that look for a while before they fall asleep."""
