@@ -27,6 +27,8 @@
 #include "proto.h"
 #include "attach.h"
 
+#define STRAYS_NAMED (30 * HZ)	/* between two lines about calls that unloading waits for */
+
 enum { V4, V6, FAMILIES };
 
 static struct proto prots[FAMILIES];
@@ -473,6 +475,9 @@ void xway_proto_exit(void)
 {
 	synchronize_rcu();
 	synchronize_rcu_tasks();
-	wait_var_event(&strays, !atomic_read(&strays));
+	/* They end when their sockets do, or get bytes: rarely is there one at all. */
+	while (!wait_var_event_timeout(&strays, !atomic_read(&strays), STRAYS_NAMED))
+		pr_warn("unloading waits for %d calls that began as their sockets were given back to TCP\n",
+			atomic_read(&strays));
 	synchronize_rcu_tasks();
 }
