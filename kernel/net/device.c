@@ -35,7 +35,8 @@ static void mm_stats64(struct net_device *dev, struct rtnl_link_stats64 *stats)
 
 	stats->tx_packets = READ_ONCE(port->count[MM_TX_PACKETS]);
 	stats->tx_bytes = READ_ONCE(port->count[MM_TX_BYTES]);
-	stats->tx_dropped = READ_ONCE(port->count[MM_TX_DROPPED]);
+	stats->tx_dropped = READ_ONCE(port->count[MM_TX_DROPPED]) +
+			    READ_ONCE(port->count[MM_TX_LOST]);
 	stats->rx_packets = READ_ONCE(port->count[MM_RX_PACKETS]);
 	stats->rx_bytes = READ_ONCE(port->count[MM_RX_BYTES]);
 	stats->rx_dropped = READ_ONCE(port->count[MM_RX_NO_MEMORY]);
@@ -73,6 +74,18 @@ static void mm_setup(struct net_device *dev)
 	/* The doorbell cannot be used in a hard interrupt. */
 	dev->priv_flags |= IFF_LIVE_ADDR_CHANGE | IFF_DISABLE_NETPOLL;
 	eth_hw_addr_random(dev);
+}
+
+/**
+ * mm_device_port() - what a device keeps
+ * @dev: any device
+ *
+ * Context: any.
+ * Return: NULL if the device is none of ours.
+ */
+struct mm_port *mm_device_port(struct net_device *dev)
+{
+	return dev->netdev_ops == &mm_ops ? netdev_priv(dev) : NULL;
 }
 
 /**

@@ -4,8 +4,8 @@
 
 /*
  * The writer of TX_ counters holds the tx lock, that of RX_ counters @rx_lock (but for
- * RX_NO_PAIR: of two at a time one may get lost), that of the others the link's lock, or
- * it is the only one that has found @broken false.
+ * RX_NO_PAIR: of two at a time one may get lost), that of the others, of TX_BACK and of
+ * TX_LOST the link's lock, or it is the only one that has found @broken false.
  */
 const char mm_count_names[MM_COUNTS][ETH_GSTRING_LEN] = {
 	[MM_TX_PACKETS] = "tx_packets",
@@ -15,6 +15,8 @@ const char mm_count_names[MM_COUNTS][ETH_GSTRING_LEN] = {
 	[MM_TX_EVENTS] = "tx_events",
 	[MM_TX_STOPPED] = "tx_stopped",
 	[MM_TX_STALLED] = "tx_stalled",
+	[MM_TX_BACK] = "tx_back",
+	[MM_TX_LOST] = "tx_lost",
 	[MM_RX_PACKETS] = "rx_packets",
 	[MM_RX_BYTES] = "rx_bytes",
 	[MM_RX_POLLS] = "rx_polls",

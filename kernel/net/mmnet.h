@@ -52,6 +52,13 @@ struct mm_words {
 	u32 want_data;
 	u32 vifs;	/* bits: of these vifs the reader takes packets, see shade.c */
 	u32 lazy;	/* the reader waits for more: see coalesce.c */
+	u32 stop;	/* MM_STOP* */
+};
+
+/* Of the reader's @stop, which older modules leave 0. Who stops writing looks at it. */
+enum {
+	MM_STOPS = 1,	/* takes what was written before this, and perhaps more */
+	MM_STOPPED,	/* takes nothing any more: @cons is the last */
 };
 
 static_assert(sizeof(struct mm_words) <= XWAY_WORDS_SIZE);
@@ -111,6 +118,8 @@ enum mm_count {
 	MM_TX_EVENTS,
 	MM_TX_STOPPED,
 	MM_TX_STALLED,
+	MM_TX_BACK,
+	MM_TX_LOST,
 	MM_RX_PACKETS,
 	MM_RX_BYTES,
 	MM_RX_POLLS,
@@ -233,6 +242,7 @@ u32 mm_ring_pages(void);
 /* device.c */
 struct mm_port *mm_device_create(const char *id);
 void mm_device_destroy(struct mm_port *port);
+struct mm_port *mm_device_port(struct net_device *dev);
 const char *mm_device_state(const struct mm_port *port);
 
 /* ports.c: which link has which device */
@@ -267,13 +277,16 @@ void mm_shade_names(const struct mm_port *port, char *text, size_t size);
 netdev_tx_t mm_tx(struct sk_buff *skb, struct net_device *dev);
 netdev_features_t mm_tx_features(struct sk_buff *skb, struct net_device *dev,
 				 netdev_features_t features);
+void mm_tx_end(struct mm_port *port);
 bool mm_tx_wake(struct mm_port *port);
 bool mm_tx_crowded(const struct mm_port *port);
+bool mm_tx_waiting(const struct mm_port *port);
 void mm_tx_stall(struct work_struct *work);
 
 /* rx.c */
 int mm_rx_poll(struct napi_struct *napi, int budget);
 void mm_rx_rest(struct mm_port *port);
+void mm_rx_back(struct mm_port *port, struct mm_chan *ch, u32 from, u32 to);
 
 /* coalesce.c: how long an end waits for more packets */
 #define MM_USECS_MAX 1000

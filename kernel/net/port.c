@@ -5,10 +5,15 @@
  * nobody has to ask again, but after an error. If the messages of both cross, the OPEN
  * of the end with the lower nonce counts.
  */
+#include <linux/delay.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include "mmnet.h"
+
+/* Looks, half a millisecond or more each, for a peer that is about to stop, and for the own queue */
+#define STOP_LOOKS 50
+#define QUEUE_LOOKS 20
 
 /* Return: what the device of a link keeps, or NULL. The caller holds the link's lock. */
 struct mm_port *mm_port_of(struct xway_link *link)
@@ -39,38 +44,80 @@ static bool may_begin(struct mm_port *port)
 	return port->up && link && xway_link_is_up(link) && mm_port_of(link) == port;
 }
 
-/* Who uses a channel holds one of the locks, so no grace period is needed. */
-static void let_go(struct mm_port *port)
+/*
+ * Does the peer take nothing more of what this end has written? If it is about to stop, wait
+ * for that. Own @prod; mb; its @stop here, and there @stop; mb; our @prod: so if it does not
+ * even stop yet, it will take all that there is.
+ */
+static bool has_stopped(struct xway_link *link, const struct mm_words *peer)
+{
+	/* Where a link ends its peers are not waited for, one after another. */
+	unsigned int i = xway_link_is_up(link) ? 0 : STOP_LOOKS;
+
+	ring_mb();
+	for (; i < STOP_LOOKS && READ_ONCE(peer->stop) == MM_STOPS; i++)
+		usleep_range(500, 1000);
+	/* A packet that comes twice is better than one that does not come. */
+	return ring_load_acquire(&peer->stop);	/* before @cons */
+}
+
+/*
+ * What waits for room goes by its vif, if it has come by one: at once, as without a carrier, or
+ * taken down, the device has no queue, and the kernel drops what was in it.
+ */
+static void empty_queue(struct mm_port *port)
+{
+	unsigned int i;
+
+	/* Who has seen the peer take packets of vifs has queued his by then. */
+	synchronize_rcu_expedited();
+	local_bh_disable();
+	netif_wake_queue(port->dev);
+	local_bh_enable();
+	/* Another thread may have to do that. A discipline that delays packets has them longer. */
+	for (i = 0; i < QUEUE_LOOKS && mm_tx_waiting(port); i++)
+		usleep_range(500, 1000);
+}
+
+/*
+ * Who uses a channel holds one of the locks, so no grace period is needed.
+ * @closed: the peer reads no more, and has said so
+ */
+static void let_go(struct mm_port *port, bool closed)
 {
 	struct netdev_queue *txq = netdev_get_tx_queue(port->dev, 0);
 	struct mm_chan *ch = port->ch;
+	const struct mm_words *peer = rcu_dereference_protected(ch->chan.peer, true);
+	struct mm_words *own = ch->chan.own;
+	bool broken;
 
 	spin_lock_bh(&port->rx_lock);
 	/* netif_tx_lock() keeps nobody out of a queue without a discipline (noqueue). */
 	__netif_tx_lock(txq, smp_processor_id());
+	mm_tx_end(port);
 	port->rx = NULL;
-	port->tx = NULL;
+	ring_store_release(&own->stop, MM_STOPPED);	/* after @cons */
 	WRITE_ONCE(port->peer_vifs, 0);
+	broken = port->broken;
 	port->broken = false;
 	WRITE_ONCE(port->stalled, false);
 	RCU_INIT_POINTER(ch->chan.peer, NULL);
 	__netif_tx_unlock(txq);
 	spin_unlock_bh(&port->rx_lock);
-	/*
-	 * What waits for room goes by its vif, if it has come by one: at once, as without a
-	 * carrier the kernel will drop it.
-	 */
-	local_bh_disable();
-	netif_wake_queue(port->dev);
-	local_bh_enable();
+	/* The peer's words stay until they are unmapped. */
+	if (!broken && (closed || has_stopped(port->link, peer)))
+		mm_rx_back(port, ch, ring_load(&peer->cons), port->prod);
+	empty_queue(port);
 	netif_carrier_off(port->dev);
 }
 
 static void go_live(struct mm_port *port, struct mm_chan *ch, const struct mm_hello *hello)
 {
 	struct netdev_queue *txq = netdev_get_tx_queue(port->dev, 0);
+	struct mm_words *own = ch->chan.own;
 
 	ch->state = MM_LIVE;
+	WRITE_ONCE(own->stop, 0);
 	ch->features = hello->features;
 	port->began = jiffies;
 	spin_lock_bh(&port->rx_lock);
@@ -121,6 +168,7 @@ static struct mm_chan *create(struct mm_port *port)
 	ch->size = pages * PAGE_SIZE;
 	own = ch->chan.own;
 	own->want_data = 1;	/* the peer's first record is to cause an event */
+	own->stop = MM_STOPPED;	/* if this never gets live, nothing was read */
 	own->vifs = port->vifs;
 	return ch;
 }
@@ -144,16 +192,8 @@ static void say(struct mm_chan *ch, u32 type)
 	xway_ctl_send(&mm_client, ch->chan.link, &msg);
 }
 
-/**
- * mm_port_close() - end the channel, if there is one
- * @port: the port
- *
- * Nobody waits for the peer: the core keeps for it what it may still use. Before the
- * answer to OPEN this end cannot send CLOSE, and the core does that.
- *
- * Context: process, link's lock held.
- */
-void mm_port_close(struct mm_port *port)
+/* @closed: by the peer. See mm_port_close(). */
+static void end(struct mm_port *port, bool closed)
 {
 	struct mm_chan *ch = port->ch;
 
@@ -162,13 +202,30 @@ void mm_port_close(struct mm_port *port)
 		return;
 	if (ch->state == MM_LIVE) {
 		mm_rx_rest(port);
-		let_go(port);
+		let_go(port, closed);
 		xway_peer_uncharge(port->link->peer, ch->chan.peer_ring_pages);
 		xway_chan_unmap(&ch->chan);
 		say(ch, XWAY_CTL_CLOSE);
 	}
 	port->ch = NULL;
 	destroy(ch);
+}
+
+/**
+ * mm_port_close() - end the channel, if there is one
+ * @port: the port
+ *
+ * What the peer has written is received. What it has not read it will read when it gets
+ * CLOSE, or has go another way if it has stopped reading: see has_stopped().
+ *
+ * Nobody waits for the peer: the core keeps for it what it may still use. Before the
+ * answer to OPEN this end cannot send CLOSE, and the core does that.
+ *
+ * Context: process, link's lock held.
+ */
+void mm_port_close(struct mm_port *port)
+{
+	end(port, false);
 }
 
 static void tend(struct mm_port *port)
@@ -345,7 +402,7 @@ bool mm_port_ctl(struct xway_link *link, struct xway_chan *chan, const struct xw
 		return true;
 	case XWAY_CTL_CLOSE:
 		/* The peer keeps its half until we send CLOSE: nothing that it sent is lost. */
-		mm_port_close(port);
+		end(port, true);
 		/* If its device is not down, either end may open the next channel. */
 		queue_delayed_work(xway_core_wq, &port->tend, MM_RETRY);
 		return true;

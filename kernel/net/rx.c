@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Receiving: frames are copied out of the peer's ring. All of this holds @rx_lock. */
+/*
+ * Receiving: frames are copied out of the peer's ring, or, at the end of a channel, out of
+ * the own one. All of this holds @rx_lock.
+ */
 #include <linux/etherdevice.h>
 #include <linux/tcp.h>
 #include <linux/udp.h>
@@ -22,7 +25,13 @@ static const struct mm_words *peer_of(const struct mm_port *port)
 	return rcu_dereference_protected(port->rx->chan.peer, lockdep_is_held(&port->rx_lock));
 }
 
-static void copy_head(struct mm_chan *ch, u32 idx, void *to, u32 len)
+/* A ring that frames are copied out of */
+struct source {
+	void *const *pages;
+	u32 size;
+};
+
+static void copy_head(const struct source *ring, u32 idx, void *to, u32 len)
 {
 	u32 done, n;
 
@@ -30,15 +39,15 @@ static void copy_head(struct mm_chan *ch, u32 idx, void *to, u32 len)
 		const void *from;
 
 		n = len - done;
-		from = xway_ring_at(ch->peer_ring, idx + done, ch->peer_size, &n);
+		from = xway_ring_at(ring->pages, idx + done, ring->size, &n);
 		memcpy(to + done, from, n);
 	}
 }
 
 /* Copy into pages, each piece to where it is in the ring's page: so a page is copied at once. */
-static bool copy_pages(struct mm_port *port, u32 idx, struct sk_buff *skb, u32 len)
+static bool copy_pages(struct mm_port *port, const struct source *ring, u32 idx,
+		       struct sk_buff *skb, u32 len)
 {
-	struct mm_chan *ch = port->rx;
 	u32 done, n;
 	int i = 0;
 
@@ -50,7 +59,7 @@ static bool copy_pages(struct mm_port *port, u32 idx, struct sk_buff *skb, u32 l
 		if (!page)
 			return false;
 		n = min_t(u32, len - done, PAGE_SIZE - off);
-		from = xway_ring_at(ch->peer_ring, idx + done, ch->peer_size, &n);
+		from = xway_ring_at(ring->pages, idx + done, ring->size, &n);
 		memcpy(page_address(page) + off, from, n);
 		skb_add_rx_frag(skb, i++, page, off, n, PAGE_SIZE);
 	}
@@ -58,18 +67,18 @@ static bool copy_pages(struct mm_port *port, u32 idx, struct sk_buff *skb, u32 l
 }
 
 /* Make a packet of a frame in the ring. Return: NULL without memory. */
-static struct sk_buff *copy(struct mm_port *port, u32 idx, u32 len)
+static struct sk_buff *copy(struct mm_port *port, const struct source *ring, u32 idx, u32 len)
 {
 	u32 head = len <= MM_COPYBREAK ? len : MM_HEAD;
 	struct sk_buff *skb = napi_alloc_skb(&port->napi, head);
 
 	if (!skb)
 		return NULL;
-	copy_head(port->rx, idx, skb_put(skb, head), head);
+	copy_head(ring, idx, skb_put(skb, head), head);
 	if (head == len)
 		return skb;
 	skb_mark_for_recycle(skb);
-	if (copy_pages(port, idx + head, skb, len - head))
+	if (copy_pages(port, ring, idx + head, skb, len - head))
 		return skb;
 	kfree_skb(skb);
 	return NULL;
@@ -130,19 +139,32 @@ static bool describe(struct sk_buff *skb, const struct virtio_net_hdr *hdr)
 	return !skb_checksum_setup(skb, false) && (!segments || set_segments(skb, hdr));
 }
 
+/*
+ * Make a packet, as received by the device, of the record at @idx.
+ * Return: NULL without memory, or an error pointer if what the record says is wrong.
+ */
+static struct sk_buff *make(struct mm_port *port, const struct source *ring, u32 idx,
+			    const struct mm_record *rec)
+{
+	struct sk_buff *skb = copy(port, ring, idx + sizeof(*rec), rec->len);
+
+	if (!skb)
+		return NULL;
+	skb->protocol = eth_type_trans(skb, port->dev);
+	if (describe(skb, &rec->hdr))
+		return skb;
+	kfree_skb(skb);
+	return ERR_PTR(-EPROTO);
+}
+
 static void take_one(struct mm_port *port, u32 idx, const struct mm_record *rec,
 		     struct sk_buff_head *list)
 {
-	struct sk_buff *skb = copy(port, idx + sizeof(*rec), rec->len);
+	struct source ring = { port->rx->peer_ring, port->rx->peer_size };
+	struct sk_buff *skb = make(port, &ring, idx, rec);
 
-	if (!skb) {
-		mm_add(port, MM_RX_NO_MEMORY, 1);
-		return;
-	}
-	skb->protocol = eth_type_trans(skb, port->dev);
-	if (!describe(skb, &rec->hdr)) {
-		mm_add(port, MM_RX_BAD_HEADER, 1);
-		kfree_skb(skb);
+	if (IS_ERR_OR_NULL(skb)) {
+		mm_add(port, skb ? MM_RX_BAD_HEADER : MM_RX_NO_MEMORY, 1);
 		return;
 	}
 	mm_add(port, MM_RX_PACKETS, 1);
@@ -188,34 +210,47 @@ static bool written(struct mm_port *port, u32 *prod)
 	return true;
 }
 
+/* A private copy of the record at @idx */
+static struct mm_record record_at(const struct source *ring, u32 idx)
+{
+	u32 size = sizeof(struct mm_record);
+	const u64 *at = xway_ring_at(ring->pages, idx, ring->size, &size);
+	union {
+		u64 words[2];
+		struct mm_record rec;
+	} copy = { .words = { READ_ONCE(at[0]), READ_ONCE(at[1]) } };
+
+	return copy.rec;
+}
+
+/* Can a record be of this length, with so many bytes left from its beginning on? */
+static bool possible(const struct mm_record *rec, u32 left)
+{
+	return rec->len >= ETH_HLEN && rec->len <= MM_LEN_MAX && mm_space(rec->len) <= left;
+}
+
 /* Take at most @budget records. Return: how many. */
 static int take(struct mm_port *port, int budget, struct sk_buff_head *list)
 {
-	struct mm_chan *ch = port->rx;
-	struct mm_words *own = ch->chan.own;
+	struct source ring = { port->rx->peer_ring, port->rx->peer_size };
+	struct mm_words *own = port->rx->chan.own;
 	u32 cons = own->cons, left, prod;
 	int taken;
 
-	if (!written(port, &prod) || !xway_ring_unread(prod, cons, ch->peer_size, &left)) {
+	if (!written(port, &prod) || !xway_ring_unread(prod, cons, ring.size, &left)) {
 		mm_port_broken(port);
 		return 0;
 	}
 	for (taken = 0; left && taken < budget; taken++) {
-		u32 size = sizeof(struct mm_record);
-		const u64 *at = xway_ring_at(ch->peer_ring, cons, ch->peer_size, &size);
-		union {
-			u64 words[2];
-			struct mm_record rec;
-		} copy = { .words = { READ_ONCE(at[0]), READ_ONCE(at[1]) } };
+		struct mm_record rec = record_at(&ring, cons);
 
-		if (copy.rec.len < ETH_HLEN || copy.rec.len > MM_LEN_MAX ||
-		    mm_space(copy.rec.len) > left) {
+		if (!possible(&rec, left)) {
 			mm_port_broken(port);
 			break;
 		}
-		take_one(port, cons, &copy.rec, list);
-		cons += mm_space(copy.rec.len);
-		left -= mm_space(copy.rec.len);
+		take_one(port, cons, &rec, list);
+		cons += mm_space(rec.len);
+		left -= mm_space(rec.len);
 	}
 	release(port, cons);
 	return taken;
@@ -286,6 +321,8 @@ void mm_rx_rest(struct mm_port *port)
 	u32 end, taken;
 
 	__skb_queue_head_init(&list);
+	WRITE_ONCE(own->stop, MM_STOPS);
+	ring_mb();	/* see has_stopped() in port.c */
 	spin_lock_bh(&port->rx_lock);
 	end = own->cons + port->rx->peer_size;
 	spin_unlock_bh(&port->rx_lock);
@@ -300,4 +337,60 @@ void mm_rx_rest(struct mm_port *port)
 		local_bh_enable();
 		cond_resched();
 	} while (taken == NAPI_POLL_WEIGHT);
+}
+
+/* Give back the frame of a record of the own ring. Return: false if it has no way to go. */
+static bool give_back(struct mm_port *port, const struct source *ring, u32 idx,
+		      const struct mm_record *rec)
+{
+	struct sk_buff *skb;
+	bool ret;
+
+	spin_lock_bh(&port->rx_lock);
+	skb = make(port, ring, idx, rec);
+	spin_unlock_bh(&port->rx_lock);
+	if (IS_ERR_OR_NULL(skb))
+		return false;
+	/* As its sender had it */
+	skb->pkt_type = PACKET_HOST;
+	skb_reset_network_header(skb);
+	skb_push(skb, ETH_HLEN);
+	rcu_read_lock();
+	ret = mm_shade_return(port, skb);
+	rcu_read_unlock();
+	if (!ret)
+		kfree_skb(skb);
+	return ret;
+}
+
+/**
+ * mm_rx_back() - have go by its vif what the peer has not read when it ended the channel
+ * @port: the port
+ * @ch: the channel; nobody writes the own ring any more
+ * @from: where in the own ring that begins, by the peer's word
+ * @to: where it ends
+ *
+ * If there is no record at @from, the peer lies, or has taken less than a record. It can have
+ * bytes sent that were in a frame for it, as a frame, but to itself alone: is_for() in shade.c.
+ *
+ * Context: process, link's lock held.
+ */
+void mm_rx_back(struct mm_port *port, struct mm_chan *ch, u32 from, u32 to)
+{
+	struct source ring = { ch->ring, ch->size };
+	u32 left;
+
+	/* Nor can it have read less than before. */
+	if (!xway_ring_unread(to, from, ch->size, &left) || !IS_ALIGNED(left, MM_ALIGN) ||
+	    (s32)(from - port->cons) < 0)
+		return;
+	while (from != to) {
+		struct mm_record rec = record_at(&ring, from);
+
+		if (!possible(&rec, to - from))
+			break;
+		mm_add(port, give_back(port, &ring, from, &rec) ? MM_TX_BACK : MM_TX_LOST, 1);
+		from += mm_space(rec.len);
+		cond_resched();
+	}
 }

@@ -34,6 +34,7 @@
 #include "mmnet.h"
 
 #define MM_VIFS 32	/* vifs have numbers below it */
+#define LEAVE	(HZ / 10)	/* until the peer knows that a vif takes its packets no more */
 
 /**
  * struct mm_vif - names a vif of this domain
@@ -80,7 +81,9 @@ struct mm_shade {
  * @own: hardware address of this domain's vif; zero in domain 0: any
  * @peer: hardware address of the peer's; zero of domain 0: any
  * @peer_vif: the number of the peer's
- * @wanted: domain 0 still names it; for mm_shade_set()
+ * @wanted: domain 0 still names it
+ * @named: it does so in what mm_shade_set() reads now
+ * @since: when it has ceased to, in jiffies
  * @rcu: to free it
  */
 struct mm_pair {
@@ -92,6 +95,8 @@ struct mm_pair {
 	u8 peer[ETH_ALEN];
 	unsigned int peer_vif;
 	bool wanted;
+	bool named;
+	unsigned long since;
 	struct rcu_head rcu;
 };
 
@@ -140,7 +145,8 @@ static bool is_for(const struct mm_pair *p, const struct ethhdr *eth)
 static bool is_ready(const struct mm_pair *p)
 {
 	/* The device's queue drops what comes before the kernel has seen the carrier. */
-	return (READ_ONCE(p->port->peer_vifs) & BIT(p->peer_vif)) && !READ_ONCE(p->port->stalled) &&
+	return READ_ONCE(p->wanted) && (READ_ONCE(p->port->peer_vifs) & BIT(p->peer_vif)) &&
+	       !READ_ONCE(p->port->stalled) &&
 	       netif_carrier_ok(p->port->dev) && !qdisc_tx_is_noop(p->port->dev);
 }
 
@@ -294,7 +300,7 @@ static rx_handler_result_t shade_rx(struct sk_buff **pskb)
  * @port: the port
  * @skb: a packet that was queued for it
  *
- * Context: the port's tx lock is held, so the vif's cannot be taken.
+ * Context: RCU read-side section. The port's tx lock may be held, so the vif's is not taken.
  * Return: true if the packet goes by its vif, soon.
  */
 bool mm_shade_return(struct mm_port *port, struct sk_buff *skb)
@@ -302,7 +308,8 @@ bool mm_shade_return(struct mm_port *port, struct sk_buff *skb)
 	const struct ethhdr *eth = (const struct ethhdr *)skb->data;
 	const struct mm_pair *p;
 
-	if (skb_shared(skb) || skb_headlen(skb) < ETH_HLEN)
+	if (skb_shared(skb) || skb_headlen(skb) < ETH_HLEN || skb_vlan_tag_present(skb) ||
+	    eth_type_vlan(eth->h_proto))
 		return false;
 	list_for_each_entry_rcu(p, &port->pairs, far) {
 		if (!is_for(p, eth))
@@ -537,6 +544,7 @@ static void pair_add(struct mm_port *port, struct mm_shade *s, const struct entr
 	p->port = port;
 	p->peer_vif = e->peer_vif;
 	p->wanted = true;
+	p->named = true;
 	ether_addr_copy(p->own, e->own);
 	ether_addr_copy(p->peer, e->peer);
 	/* See pair_for(). */
@@ -556,13 +564,26 @@ static void add_wanted(struct mm_port *port, const char *text)
 		struct mm_pair *p = s ? pair_find(port, s, &e) : NULL;
 
 		if (p)
-			p->wanted = true;
+			p->named = true;
 		else if (s)
 			pair_add(port, s, &e);
 	}
 }
 
-static void del_unwanted(struct mm_port *port)
+/* What domain 0 names from now on */
+static void set_wanted(struct mm_port *port)
+{
+	struct mm_pair *p;
+
+	list_for_each_entry(p, &port->pairs, far) {
+		if (p->wanted && !p->named)
+			p->since = jiffies;
+		WRITE_ONCE(p->wanted, p->named);
+	}
+}
+
+/* Those that domain 0 names no more; @now: also those by which the peer may still send */
+static void del_unwanted(struct mm_port *port, bool now)
 {
 	struct mm_pair *p, *next;
 	bool any = false;
@@ -570,6 +591,10 @@ static void del_unwanted(struct mm_port *port)
 	list_for_each_entry_safe(p, next, &port->pairs, far) {
 		if (p->wanted)
 			continue;
+		if (!now && time_before(jiffies, p->since + LEAVE)) {
+			queue_delayed_work(mm_wq, &shade_work, LEAVE);
+			continue;
+		}
 		pair_del(p);
 		any = true;
 	}
@@ -600,7 +625,7 @@ static u32 vifs_of(const struct mm_port *port)
 	u32 vifs = 0;
 
 	list_for_each_entry(p, &port->pairs, far)
-		if (takes(p->shade))
+		if (p->wanted && takes(p->shade))
 			vifs |= BIT(p->shade->vif.number);
 	return vifs;
 }
@@ -622,15 +647,16 @@ void mm_shade_set(struct mm_port *port, const char *text)
 
 	ASSERT_RTNL();
 	list_for_each_entry(p, &port->pairs, far)
-		p->wanted = here && !sense;
+		p->named = here && !sense && p->wanted;
 	if (here && sense && text && *text && handle(port, true))
 		add_wanted(port, text);
-	del_unwanted(port);
+	set_wanted(port);
+	mm_port_set_vifs(port, vifs_of(port));
+	del_unwanted(port, !here || !text);
 	xway_set_netns_local(port->dev, !list_empty(&port->pairs));
 	/* What the module has brought up goes on taking nothing else. */
 	if (list_empty(&port->pairs) && !READ_ONCE(port->ours))
 		handle(port, false);
-	mm_port_set_vifs(port, vifs_of(port));
 	/* Once: who takes it down later means it. */
 	if (!list_empty(&port->pairs) && !port->opened) {
 		port->opened = true;
@@ -717,9 +743,13 @@ static void forget(struct mm_shade *s)
 static int notified(struct notifier_block *nb, unsigned long event, void *ptr)
 {
 	struct net_device *dev = netdev_notifier_info_to_dev(ptr);
+	struct mm_port *port = mm_device_port(dev);
 	struct mm_shade *s;
 	struct mm_vif vif;
 
+	/* What waits in its queue goes by its vif. Later the kernel would drop it. */
+	if (port && event == NETDEV_GOING_DOWN)
+		mm_port_set_up(port, false);
 	if (!vif_of(dev, &vif))
 		return NOTIFY_DONE;
 	s = shade_find(&vif);

@@ -71,6 +71,19 @@ static void publish(struct mm_port *port, struct mm_chan *ch)
 		post(port, ch);
 }
 
+/**
+ * mm_tx_end() - write no more into the own ring
+ * @port: the port, with a live channel
+ *
+ * Context: the tx lock is held.
+ */
+void mm_tx_end(struct mm_port *port)
+{
+	/* A packet that was to come with more may be the last. */
+	publish(port, port->tx);
+	port->tx = NULL;
+}
+
 static void queued(const struct mm_port *port, u32 *packets, u32 *bytes)
 {
 	const struct netdev_queue *txq = netdev_get_tx_queue(port->dev, 0);
@@ -92,6 +105,20 @@ bool mm_tx_crowded(const struct mm_port *port)
 
 	queued(port, &packets, &bytes);
 	return packets >= MM_WAIT_PACKETS || bytes >= MM_WAIT_BYTES;
+}
+
+/**
+ * mm_tx_waiting() - are there packets in the device's queue?
+ * @port: the port
+ *
+ * Context: any but hard interrupts.
+ */
+bool mm_tx_waiting(const struct mm_port *port)
+{
+	u32 packets, bytes;
+
+	queued(port, &packets, &bytes);
+	return packets;
 }
 
 /* For how long a peer may be behind. Who has stalled lately may be so for less. */

@@ -1,6 +1,6 @@
 """MMNet between guests, by routes and in the shade of their vifs; the devices' counters are the proof."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -10,6 +10,7 @@ from rig.guest import Guest
 from rig.machine import Machine
 from tests import traffic
 from tests.mmnet import (
+    ENOUGH,
     MIB,
     NET_ALONE,
     PACKETS,
@@ -182,6 +183,26 @@ def test_forged(machine: Machine, ends: Ends) -> None:
 QUIET = """table ip quiet {
     chain in { type filter hook input priority 0; udp dport 9 drop; }
 }"""
+NUMBERED = """import os, socket, sys, time
+end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+if sys.argv[1] == "send":
+    n = 0
+    while not os.path.exists(sys.argv[3]):
+        end.sendto(n.to_bytes(4, "big"), (sys.argv[2], 9))
+        n += 1
+        time.sleep(0.001)
+    print(n)
+else:
+    end.setsockopt(socket.SOL_SOCKET, 33, 8 << 20)  # SO_RCVBUFFORCE
+    end.bind((sys.argv[2], 9))
+    seen = set()
+    try:
+        while True:
+            seen.add(end.recv(100))
+            end.settimeout(5)
+    except TimeoutError:
+        print(len(seen))
+"""
 BURST = """import socket, sys, time
 end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for _ in range(int(sys.argv[2])):
@@ -236,6 +257,61 @@ def test_nonsense_in_xenstore(machine: Machine, ends: Ends) -> None:
         dom0.run(["xenstore-write", node, good])
         exchange(guest, ends.passive, ends.passive.ip4, 1)
         assert takes(guest)
+
+
+@contextmanager
+def numbered(source: Guest, sink: Guest) -> Iterator[Callable[[], tuple[int, int]]]:
+    """Send numbered datagrams, slowly; give what ends that and tells how many were sent, and have come."""
+    for guest in (source, sink):
+        guest.write("/tmp/numbered.py", NUMBERED)
+    receiver = sink.start(f"exec python3 /tmp/numbered.py receive {sink.ip4}")
+    sink.run("for i in $(seq 100); do ss -Hlun sport = :9 | grep -q . && exit 0; sleep 0.1; done; exit 1")
+    source.run(f"rm -f {ENOUGH}-numbered")
+    sender = source.start(f"exec python3 /tmp/numbered.py send {sink.ip4} {ENOUGH}-numbered")
+
+    def end() -> tuple[int, int]:
+        source.run(f"touch {ENOUGH}-numbered")
+        sent = sender.wait(60)
+        assert sent.status == 0, sent.stderr
+        came = receiver.wait(60)
+        assert came.status == 0, came.stderr
+        return int(sent.stdout), int(came.stdout)
+
+    yield end
+    receiver.kill()
+    sender.kill()
+
+
+def test_no_datagram_is_lost(machine: Machine, ends: Ends) -> None:
+    """What was sent as packets begin and cease to go by shared memory arrives, by one way or the other."""
+    guests = (ends.active, ends.passive)
+    lost = {}
+    with shaded(machine, ends):
+        back = sum(own(guest)["tx_back"] for guest in guests)
+        with numbered(*guests) as there, numbered(*reversed(guests)) as here:
+            for _ in range(5):
+                ends.active.run("ip link set mm0 down")
+                until(lambda: not takes(ends.passive), "the end of the channel")
+                ends.active.run("ip link set mm0 up")
+                until(lambda: takes(ends.active) and takes(ends.passive), "a channel")
+            back = sum(own(guest)["tx_back"] for guest in guests) - back
+            for _ in range(3):
+                ends.active.run("modprobe -r mmnet")
+                until(lambda: not takes(ends.passive), "the end of the channel")
+                ends.active.run("modprobe mmnet")
+                until(lambda: takes(ends.active) and takes(ends.passive), "mm0 in the shade of eth0")
+                allow(machine.dom0, "")
+                until(lambda: not net(ends.active) and not net(ends.passive), "the end of the devices")
+                allow(machine.dom0, NET_ALONE)
+                until(lambda: takes(ends.active) and takes(ends.passive), "mm0 in the shade of eth0")
+            by_mm = [statistics(guest, "mm0")["tx_packets"] for guest in guests]
+            for name, end in (("there", there), ("here", here)):
+                sent, came = end()
+                lost[name] = sent - came
+                assert sent > 1000, sent
+    print(lost, by_mm, back)
+    assert not any(lost.values()), lost
+    assert min(by_mm) > 10, by_mm
 
 
 @LINUX_7

@@ -188,6 +188,57 @@ static bool frames_rest(void)
 	return cross(A, 1000);
 }
 
+/* A ends the channel, and has told P only by its words. */
+static void stop_reading(void)
+{
+	struct xway_link *link = port[A]->link;
+
+	mutex_lock(&link->lock);
+	mm_port_close(port[A]);
+	mutex_unlock(&link->lock);
+}
+
+/* What is written when the peer has stopped reading is taken back. It is no vif's, and so is lost. */
+static bool frames_back(void)
+{
+	u64 taken = count(A, MM_RX_PACKETS);
+	int i;
+
+	EXPECT(send(P, 3000));
+	stop_reading();
+	EXPECT(arrived[A] == 1 && !wrong[A] && count(A, MM_RX_PACKETS) == taken + 1);
+	for (i = 0; i < 3; i++)
+		EXPECT(send(P, 3000));
+	EXPECT(count(P, MM_TX_PACKETS) == 4 && !count(P, MM_TX_LOST));
+	look(P);
+	flush_workqueue(xway_core_wq);
+	EXPECT(count(P, MM_TX_LOST) == 3 && !count(P, MM_TX_BACK) && !count(P, MM_VIOLATIONS));
+	EXPECT(!netif_carrier_ok(port[P]->dev) && live());
+	return cross(P, 1000);
+}
+
+/* Both ends close at once: P does not know of A's CLOSE. */
+static bool frames_back_both(void)
+{
+	struct xway_link *link = port[P]->link;
+
+	stop_reading();
+	EXPECT(send(P, 3000) && count(P, MM_TX_PACKETS) == 1);
+	mutex_lock(&link->lock);
+	mm_port_close(port[P]);
+	mutex_unlock(&link->lock);
+	EXPECT(count(P, MM_TX_LOST) == 1 && !arrived[A] && live());
+	/* An end that does not stop takes all, and then nothing is taken back. */
+	EXPECT(send(P, 3000));
+	mutex_lock(&link->lock);
+	mm_port_close(port[P]);
+	mutex_unlock(&link->lock);
+	look(A);
+	flush_workqueue(xway_core_wq);
+	EXPECT(count(P, MM_TX_LOST) == 1 && arrived[A] == 1 && !wrong[A] && live());
+	return cross(P, 1000);
+}
+
 const struct xway_test frames_tests[] = {
 	{ "frames_lengths", frames_lengths, UP },
 	{ "frames_full", frames_full, UP },
@@ -195,5 +246,7 @@ const struct xway_test frames_tests[] = {
 	{ "frames_few", frames_few, UP },
 	{ "frames_stalled", frames_stalled, UP },
 	{ "frames_rest", frames_rest, UP },
+	{ "frames_back", frames_back, UP },
+	{ "frames_back_both", frames_back_both, UP },
 	{}
 };
