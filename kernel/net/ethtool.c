@@ -79,10 +79,48 @@ static int set_coalesce(struct net_device *dev, struct ethtool_coalesce *c,
 	return 0;
 }
 
+/* A ring holds bytes: its entries are KiB. */
+static void get_ringparam(struct net_device *dev, struct ethtool_ringparam *ring,
+			  struct kernel_ethtool_ringparam *kernel, struct netlink_ext_ack *extack)
+{
+	ring->tx_max_pending = MM_RING_KIB_MAX;
+	ring->rx_max_pending = MM_RING_KIB_MAX;
+	mm_port_rings(netdev_priv(dev), &ring->tx_pending, &ring->rx_pending);
+}
+
+static int set_ringparam(struct net_device *dev, struct ethtool_ringparam *ring,
+			 struct kernel_ethtool_ringparam *kernel, struct netlink_ext_ack *extack)
+{
+	struct mm_port *port = netdev_priv(dev);
+	u32 kib, peer_kib;
+
+	mm_port_rings(port, &kib, &peer_kib);
+	/* A channel may have come or gone since ethtool has looked. */
+	if (peer_kib && ring->rx_pending && ring->rx_pending != peer_kib) {
+		NL_SET_ERR_MSG_MOD(extack, "rx is the peer's ring: set tx there");
+		return -EINVAL;
+	}
+	if (!mm_ring_kib_fits(ring->tx_pending)) {
+		NL_SET_ERR_MSG_MOD(extack, "tx is KiB, and can be a power of two from 128 on");
+		return -EINVAL;
+	}
+	mm_port_set_ring(port, ring->tx_pending);
+	return 0;
+}
+
+static void get_channels(struct net_device *dev, struct ethtool_channels *channels)
+{
+	channels->max_combined = 1;
+	channels->combined_count = 1;
+}
+
 const struct ethtool_ops mm_ethtool_ops = {
 	.supported_coalesce_params = ETHTOOL_COALESCE_RX_USECS | ETHTOOL_COALESCE_USE_ADAPTIVE_RX,
 	.get_coalesce = get_coalesce,
 	.set_coalesce = set_coalesce,
+	.get_ringparam = get_ringparam,
+	.set_ringparam = set_ringparam,
+	.get_channels = get_channels,
 	.get_drvinfo = get_drvinfo,
 	.get_link = ethtool_op_get_link,
 	.get_ts_info = ethtool_op_get_ts_info,

@@ -12,9 +12,9 @@ static int set_ring_kib(const char *text, const struct kernel_param *param)
 	unsigned int kib;
 	int err = kstrtouint(text, 0, &kib);
 
-	if (err || !is_power_of_2(kib) || kib < MM_PAGES_MIN * 4 || kib > MM_PAGES_MAX * 4) {
+	if (err || !mm_ring_kib_fits(kib)) {
 		pr_err("mmnet: ring_kib=%s: must be a power of two from %u to %u\n", text,
-		       MM_PAGES_MIN * 4, MM_PAGES_MAX * 4);
+		       MM_RING_KIB_MIN, MM_RING_KIB_MAX);
 		return -EINVAL;
 	}
 	WRITE_ONCE(ring_kib, kib);
@@ -33,13 +33,24 @@ module_param(local, bool, 0444);
 MODULE_PARM_DESC(local, "have devices for the transport local, too, for tests");
 
 /**
- * mm_ring_pages() - pages of the ring of a new channel
+ * mm_ring_kib_fits() - can a ring be of so many KiB?
+ * @kib: their number
  *
  * Context: any.
  */
-u32 mm_ring_pages(void)
+bool mm_ring_kib_fits(u32 kib)
 {
-	return READ_ONCE(ring_kib) / (PAGE_SIZE / 1024);
+	return is_power_of_2(kib) && kib >= MM_RING_KIB_MIN && kib <= MM_RING_KIB_MAX;
+}
+
+/**
+ * mm_ring_kib() - KiB of the ring of a new channel, where its device has no number of its own
+ *
+ * Context: any.
+ */
+u32 mm_ring_kib(void)
+{
+	return READ_ONCE(ring_kib);
 }
 
 /* Nothing is there for a link before domain 0 allows it. */

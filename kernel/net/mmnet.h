@@ -38,6 +38,9 @@
 #define MM_RECORD_MAX	ALIGN(sizeof(struct mm_record) + MM_LEN_MAX, MM_ALIGN)
 #define MM_PAGES_MIN	32u	/* of a ring: one record is read, another is written */
 #define MM_PAGES_MAX	XWAY_RING_PAGES_MAX
+#define MM_PAGE_KIB	((u32)(PAGE_SIZE / 1024))
+#define MM_RING_KIB_MIN	(MM_PAGES_MIN * MM_PAGE_KIB)
+#define MM_RING_KIB_MAX	(MM_PAGES_MAX * MM_PAGE_KIB)
 
 #ifndef MM_RETRY	/* see Kbuild */
 #define MM_RETRY	HZ	/* between two channels, and after an error */
@@ -146,6 +149,7 @@ enum mm_count {
  * @ch: the channel, or NULL; under the link's lock
  * @up: the device is up; written under @lock, and the link's lock if there is a link
  * @vifs: what the own words are to say; as @up
+ * @ring_kib: KiB of the own ring, for channels that begin later; 0: the module's; as @up
  * @tend: opens a channel, or ends a broken one
  * @began: when the last channel began, in jiffies; under the link's lock
  * @pairs: vifs of which packets are taken: see shade.c
@@ -190,6 +194,7 @@ struct mm_port {
 	bool up;
 	bool broken;
 	u32 vifs;
+	u32 ring_kib;
 	struct delayed_work tend;
 	unsigned long began;
 	struct list_head pairs;
@@ -237,7 +242,8 @@ static inline u32 mm_space(u32 len)
 /* main.c */
 extern struct workqueue_struct *mm_wq;
 extern const struct xway_client mm_client;
-u32 mm_ring_pages(void);
+u32 mm_ring_kib(void);
+bool mm_ring_kib_fits(u32 kib);
 
 /* device.c */
 struct mm_port *mm_device_create(const char *id);
@@ -256,6 +262,8 @@ struct mm_port *mm_port_of(struct xway_link *link);
 void mm_port_broken(struct mm_port *port);
 void mm_port_set_up(struct mm_port *port, bool up);
 void mm_port_set_vifs(struct mm_port *port, u32 vifs);
+void mm_port_set_ring(struct mm_port *port, u32 kib);
+void mm_port_rings(struct mm_port *port, u32 *kib, u32 *peer_kib);
 void mm_port_close(struct mm_port *port);
 void mm_port_tend(struct work_struct *work);
 bool mm_port_ctl(struct xway_link *link, struct xway_chan *chan, const struct xway_ctl *msg);

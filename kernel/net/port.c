@@ -157,7 +157,8 @@ static struct mm_chan *create(struct mm_port *port)
 	ch->port = port;
 	xway_chan_init(&ch->chan, &mm_client, port->link);
 	/* Where pages are scarce, a smaller ring does. */
-	for (pages = mm_ring_pages(); pages >= MM_PAGES_MIN; pages /= 2)
+	for (pages = (port->ring_kib ?: mm_ring_kib()) / MM_PAGE_KIB; pages >= MM_PAGES_MIN;
+	     pages /= 2)
 		if ((pages == MM_PAGES_MIN || xway_link_has_room(port->link, pages, keep)) &&
 		    !xway_chan_create(&ch->chan, pages, ch->ring))
 			break;
@@ -318,6 +319,57 @@ void mm_port_set_vifs(struct mm_port *port, u32 vifs)
 		mutex_unlock(&port->link->lock);
 	mutex_unlock(&port->lock);
 	memalloc_noio_restore(noio);
+}
+
+/**
+ * mm_port_set_ring() - give the own ring another size
+ * @port: the port
+ * @kib: KiB, which mm_ring_kib_fits() takes
+ *
+ * A channel ends, and the next one begins after MM_RETRY.
+ *
+ * Context: process, RTNL held; takes the link's lock.
+ */
+void mm_port_set_ring(struct mm_port *port, u32 kib)
+{
+	unsigned int noio = memalloc_noio_save();
+
+	mutex_lock(&port->lock);
+	if (port->link)
+		mutex_lock(&port->link->lock);
+	port->ring_kib = kib;
+	if (port->link) {
+		if (port->ch && port->ch->size != kib * 1024)
+			mm_port_close(port);
+		mutex_unlock(&port->link->lock);
+	}
+	mutex_unlock(&port->lock);
+	memalloc_noio_restore(noio);
+	queue_delayed_work(xway_core_wq, &port->tend, MM_RETRY);
+}
+
+/**
+ * mm_port_rings() - the sizes of the rings
+ * @port: the port
+ * @kib: set to KiB of the own ring, or of the next one if there is no channel
+ * @peer_kib: set to KiB of the peer's, or 0
+ *
+ * Context: process, RTNL held; takes the link's lock.
+ */
+void mm_port_rings(struct mm_port *port, u32 *kib, u32 *peer_kib)
+{
+	*kib = port->ring_kib ?: mm_ring_kib();
+	*peer_kib = 0;
+	mutex_lock(&port->lock);
+	if (port->link) {
+		mutex_lock(&port->link->lock);
+		if (port->ch && port->ch->state == MM_LIVE) {
+			*kib = port->ch->size / 1024;
+			*peer_kib = port->ch->peer_size / 1024;
+		}
+		mutex_unlock(&port->link->lock);
+	}
+	mutex_unlock(&port->lock);
 }
 
 static bool map(struct mm_chan *ch, const struct xway_ctl *msg)
