@@ -63,9 +63,9 @@ def poll_states() -> None:
     say("fresh", names(mask(fresh())), "listener", names(mask(listen())))
 
 
-def reads_soon(sock: socket.socket, note: int) -> None:
-    """Read again and again until something has come, and note it."""
-    while not isinstance(got := outcome(sock.recv, 100), bytes):
+def read_soon(sock: socket.socket, note: int) -> None:
+    """Read again and again until a byte has come, and note it."""
+    while not isinstance(got := outcome(sock.recv, 1), bytes):
         pass
     os.write(note, got)
 
@@ -75,26 +75,33 @@ def reading_as_connect_begins() -> None:
     """Who is in TCP's call already as connect() attaches the socket is woken by what a ring brings."""
     listener = listen()
     woken = 0
-    for _ in range(60):
+    for _ in range(20):
         a = fresh()
         notes, note = os.pipe()
-        child = os.fork()
-        if not child:
-            reads_soon(a, note)
-            os._exit(0)
+        readers = []
+        for _ in range(8):
+            readers.append(os.fork())
+            if not readers[-1]:
+                read_soon(a, note)
+                os._exit(0)
         os.close(note)
-        time.sleep(0.002)
+        time.sleep(0.01)
         a.connect(place(listener))
         b = keep(listener.accept()[0])
         for _ in range(8):
             a.sendall(b"w")
             b.recv(1)
         time.sleep(0.02)  # for a ring
-        b.sendall(b"x")
-        woken += bool(select.select([notes], [], [], SOON)[0])
+        b.sendall(b"x" * len(readers))
+        end = time.monotonic() + SOON
+        got = b""
+        while len(got) < len(readers) and select.select([notes], [], [], max(end - time.monotonic(), 0))[0]:
+            got += os.read(notes, 100)
+        woken += len(got)
         os.close(notes)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        for reader in readers:
+            os.kill(reader, signal.SIGKILL)
+            os.waitpid(reader, 0)
         a.close()
         b.close()
     say(woken)
