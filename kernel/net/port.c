@@ -11,7 +11,7 @@
 
 #include "mmnet.h"
 
-/* Looks, half a millisecond or more each, for a peer that is about to stop, and for the own queue */
+/* Looks, half a millisecond or more each: at a peer that is about to stop, at the own queue */
 #define STOP_LOOKS 50
 #define QUEUE_LOOKS 20
 

@@ -290,6 +290,7 @@ static bool look_connected(struct xway_conn *conn, struct sock *sk)
 
 	local_bh_disable();
 	bh_lock_sock(sk);
+	/* Who queues there holds the spinlock that is held here. */
 	ret = conn->sk != sk || (!sock_owned_by_user(sk) && !waitqueue_active(&sk->sk_lock.wq));
 	if (ret && conn->sk == sk) {
 		clear_bit(XWAY_F_CONNECTED, &conn->flags);

@@ -198,7 +198,7 @@ static void stop_reading(void)
 	mutex_unlock(&link->lock);
 }
 
-/* What is written when the peer has stopped reading is taken back. It is no vif's, and so is lost. */
+/* What is written when the peer has stopped reading is taken back. It is no vif's: it is lost. */
 static bool frames_back(void)
 {
 	u64 taken = count(A, MM_RX_PACKETS);
