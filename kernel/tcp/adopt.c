@@ -308,8 +308,9 @@ static bool look_connected(struct xway_conn *conn, struct sock *sk)
  *
  * Who has loaded a function of TCP's as connect() attaches the socket, and takes the lock
  * after that, waits there once the connection is established. Whoever gets that far only now
- * is missed: for that he has not run since connect(). So is one, if a connect() that was not
- * to wait, or was interrupted, was never called again.
+ * is missed, if attach() did not see him: for that he has not run since connect(), and is
+ * another process with the same file. So is one, if a connect() that was not to wait, or was
+ * interrupted, was never called again.
  *
  * Context: process, may sleep.
  * Return: true if so. It is settled, then the peer may ask again.

@@ -277,6 +277,16 @@ static void fill_slot(struct sock *sk, struct xway_conn *conn)
 	trace_xway_attach(conn, conn->active);
 }
 
+/*
+ * Has the file more users than a table of descriptors and who calls connect()? One may be
+ * another thread inside a call, which has taken its reference before it loaded TCP's function.
+ */
+static bool shared(const struct sock *sk)
+{
+	smp_mb();	/* our tables are there; pairs with that reference */
+	return sk->sk_socket && sk->sk_socket->file && file_count(sk->sk_socket->file) > 2;
+}
+
 /* Is the socket TCP's own, and may it be ours? */
 static bool may_take(const struct sock *sk)
 {
@@ -316,6 +326,8 @@ static void attach(struct sock *sk, bool active)
 	if (active)
 		set_bit(XWAY_F_CONNECTED, &conn->flags);
 	fill_slot(sk, conn);
+	if (active && shared(sk))
+		set_bit(XWAY_F_UNSETTLED, &conn->flags);
 	if (xway_conn_waiting(conn))
 		atomic64_inc(&xway_reasons[XWAY_R_LINK]);
 out:
