@@ -294,7 +294,7 @@ void mm_tx_stall(struct work_struct *work);
 /* rx.c */
 int mm_rx_poll(struct napi_struct *napi, int budget);
 void mm_rx_rest(struct mm_port *port);
-void mm_rx_back(struct mm_port *port, struct mm_chan *ch, u32 from, u32 to);
+void mm_rx_back(struct mm_port *port, u32 from);
 
 /* coalesce.c: how long an end waits for more packets */
 #define MM_USECS_MAX 1000

@@ -106,7 +106,7 @@ static void let_go(struct mm_port *port, bool closed)
 	spin_unlock_bh(&port->rx_lock);
 	/* The peer's words stay until they are unmapped. */
 	if (!broken && (closed || has_stopped(port->link, peer)))
-		mm_rx_back(port, ch, ring_load(&peer->cons), port->prod);
+		mm_rx_back(port, ring_load(&peer->cons));
 	empty_queue(port);
 	netif_carrier_off(port->dev);
 }

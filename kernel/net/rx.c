@@ -365,32 +365,31 @@ static bool give_back(struct mm_port *port, const struct source *ring, u32 idx,
 
 /**
  * mm_rx_back() - have go by its vif what the peer has not read when it ended the channel
- * @port: the port
- * @ch: the channel; nobody writes the own ring any more
- * @from: where in the own ring that begins, by the peer's word
- * @to: where it ends
+ * @port: the port, whose own ring nobody writes any more
+ * @from: where in that ring it begins, by the peer's word
  *
  * If there is no record at @from, the peer lies, or has taken less than a record. It can have
  * bytes sent that were in a frame for it, as a frame, but to itself alone: is_for() in shade.c.
  *
  * Context: process, link's lock held.
  */
-void mm_rx_back(struct mm_port *port, struct mm_chan *ch, u32 from, u32 to)
+void mm_rx_back(struct mm_port *port, u32 from)
 {
-	struct source ring = { ch->ring, ch->size };
+	struct source ring = { port->ch->ring, port->ch->size };
 	u32 left;
 
 	/* Nor can it have read less than before. */
-	if (!xway_ring_unread(to, from, ch->size, &left) || !IS_ALIGNED(left, MM_ALIGN) ||
+	if (!xway_ring_unread(port->prod, from, ring.size, &left) || !IS_ALIGNED(left, MM_ALIGN) ||
 	    (s32)(from - port->cons) < 0)
 		return;
-	while (from != to) {
+	while (left) {
 		struct mm_record rec = record_at(&ring, from);
 
-		if (!possible(&rec, to - from))
+		if (!possible(&rec, left))
 			break;
 		mm_add(port, give_back(port, &ring, from, &rec) ? MM_TX_BACK : MM_TX_LOST, 1);
 		from += mm_space(rec.len);
+		left -= mm_space(rec.len);
 		cond_resched();
 	}
 }

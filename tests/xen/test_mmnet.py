@@ -277,9 +277,11 @@ def numbered(source: Guest, sink: Guest) -> Iterator[Callable[[], tuple[int, int
         assert came.status == 0, came.stderr
         return int(sent.stdout), int(came.stdout)
 
-    yield end
-    receiver.kill()
-    sender.kill()
+    try:
+        yield end
+    finally:
+        receiver.kill()
+        sender.kill()
 
 
 def test_no_datagram_is_lost(machine: Machine, ends: Ends) -> None:

@@ -188,13 +188,13 @@ static bool frames_rest(void)
 	return cross(A, 1000);
 }
 
-/* A ends the channel, and has told P only by its words. */
-static void stop_reading(void)
+/* An end ends the channel. The other one knows only by its words until it looks. */
+static void close_at(int which)
 {
-	struct xway_link *link = port[A]->link;
+	struct xway_link *link = port[which]->link;
 
 	mutex_lock(&link->lock);
-	mm_port_close(port[A]);
+	mm_port_close(port[which]);
 	mutex_unlock(&link->lock);
 }
 
@@ -205,7 +205,7 @@ static bool frames_back(void)
 	int i;
 
 	EXPECT(send(P, 3000));
-	stop_reading();
+	close_at(A);
 	EXPECT(arrived[A] == 1 && !wrong[A] && count(A, MM_RX_PACKETS) == taken + 1);
 	for (i = 0; i < 3; i++)
 		EXPECT(send(P, 3000));
@@ -220,19 +220,13 @@ static bool frames_back(void)
 /* Both ends close at once: P does not know of A's CLOSE. */
 static bool frames_back_both(void)
 {
-	struct xway_link *link = port[P]->link;
-
-	stop_reading();
+	close_at(A);
 	EXPECT(send(P, 3000) && count(P, MM_TX_PACKETS) == 1);
-	mutex_lock(&link->lock);
-	mm_port_close(port[P]);
-	mutex_unlock(&link->lock);
+	close_at(P);
 	EXPECT(count(P, MM_TX_LOST) == 1 && !arrived[A] && live());
 	/* An end that does not stop takes all, and then nothing is taken back. */
 	EXPECT(send(P, 3000));
-	mutex_lock(&link->lock);
-	mm_port_close(port[P]);
-	mutex_unlock(&link->lock);
+	close_at(P);
 	look(A);
 	flush_workqueue(xway_core_wq);
 	EXPECT(count(P, MM_TX_LOST) == 1 && arrived[A] == 1 && !wrong[A] && live());

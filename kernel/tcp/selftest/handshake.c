@@ -272,21 +272,13 @@ static bool accept_too_late(void)
 	return true;
 }
 
-/* Let P's helper close the channel: it runs once more after a grace period. */
-static void helper_closes(void)
-{
-	flush_workqueue(xway_conn_wq);
-	flush_workqueue(xway_core_wq);
-	flush_workqueue(xway_conn_wq);
-}
-
 /* A connection without a socket does not wait for a peer that does not close. */
 static bool close_unanswered(void)
 {
 	union xway_sock_ctl msg;
 
 	xway_conn_detached(conn[P]);
-	helper_closes();
+	settle();
 	EXPECT(take(P, &msg) && msg.ctl.type == XWAY_CTL_CLOSE);
 	EXPECT(msg.ctl.chan == conn[A]->chan.id);
 	rcu_barrier();	/* queues free_work */
@@ -308,7 +300,7 @@ static bool proof_reflected(void)
 	EXPECT(give(P, &msg));
 	EXPECT(!rcu_access_pointer(conn[P]->chan.peer) && !conn[P]->tx.usable);
 	EXPECT(conn[P]->reason == XWAY_R_PROOF);
-	helper_closes();
+	settle();
 	EXPECT(take(P, &msg) && msg.ctl.type == XWAY_CTL_CLOSE);
 	return true;
 }
