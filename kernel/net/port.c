@@ -229,6 +229,27 @@ void mm_port_close(struct mm_port *port)
 	end(port, false);
 }
 
+/* Take the port's lock, and its link's if it has one: see mmnet.h. */
+static void lock(struct mm_port *port)
+{
+	mutex_lock(&port->lock);
+	if (port->link)
+		mutex_lock(&port->link->lock);
+}
+
+static void unlock(struct mm_port *port)
+{
+	if (port->link)
+		mutex_unlock(&port->link->lock);
+	mutex_unlock(&port->lock);
+}
+
+/* The channel of a locked port, or NULL */
+static struct mm_chan *chan_of(const struct mm_port *port)
+{
+	return port->link ? port->ch : NULL;
+}
+
 static void tend(struct mm_port *port)
 {
 	if (port->ch && READ_ONCE(port->broken)) {
@@ -252,13 +273,10 @@ void mm_port_tend(struct work_struct *work)
 	struct mm_port *port = container_of(to_delayed_work(work), struct mm_port, tend);
 	unsigned int noio = memalloc_noio_save();
 
-	mutex_lock(&port->lock);
-	if (port->link) {
-		mutex_lock(&port->link->lock);
+	lock(port);
+	if (port->link)
 		tend(port);
-		mutex_unlock(&port->link->lock);
-	}
-	mutex_unlock(&port->lock);
+	unlock(port);
 	memalloc_noio_restore(noio);
 }
 
@@ -273,17 +291,11 @@ void mm_port_set_up(struct mm_port *port, bool up)
 {
 	unsigned int noio = memalloc_noio_save();
 
-	mutex_lock(&port->lock);
-	if (port->link) {
-		mutex_lock(&port->link->lock);
-		port->up = up;
-		if (!up)
-			mm_port_close(port);
-		mutex_unlock(&port->link->lock);
-	} else {
-		port->up = up;
-	}
-	mutex_unlock(&port->lock);
+	lock(port);
+	port->up = up;
+	if (!up && port->link)
+		mm_port_close(port);
+	unlock(port);
 	memalloc_noio_restore(noio);
 	if (up)
 		mod_delayed_work(xway_core_wq, &port->tend, 0);
@@ -301,10 +313,8 @@ void mm_port_set_vifs(struct mm_port *port, u32 vifs)
 	unsigned int noio = memalloc_noio_save();
 	struct mm_chan *ch;
 
-	mutex_lock(&port->lock);
-	if (port->link)
-		mutex_lock(&port->link->lock);
-	ch = port->link ? port->ch : NULL;
+	lock(port);
+	ch = chan_of(port);
 	if (ch && port->vifs != vifs) {
 		struct mm_words *own = ch->chan.own;
 
@@ -315,9 +325,7 @@ void mm_port_set_vifs(struct mm_port *port, u32 vifs)
 		}
 	}
 	port->vifs = vifs;
-	if (port->link)
-		mutex_unlock(&port->link->lock);
-	mutex_unlock(&port->lock);
+	unlock(port);
 	memalloc_noio_restore(noio);
 }
 
@@ -333,17 +341,14 @@ void mm_port_set_vifs(struct mm_port *port, u32 vifs)
 void mm_port_set_ring(struct mm_port *port, u32 kib)
 {
 	unsigned int noio = memalloc_noio_save();
+	const struct mm_chan *ch;
 
-	mutex_lock(&port->lock);
-	if (port->link)
-		mutex_lock(&port->link->lock);
+	lock(port);
 	port->ring_kib = kib;
-	if (port->link) {
-		if (port->ch && port->ch->size != kib * 1024)
-			mm_port_close(port);
-		mutex_unlock(&port->link->lock);
-	}
-	mutex_unlock(&port->lock);
+	ch = chan_of(port);
+	if (ch && ch->size != kib * 1024)
+		mm_port_close(port);
+	unlock(port);
 	memalloc_noio_restore(noio);
 	queue_delayed_work(xway_core_wq, &port->tend, MM_RETRY);
 }
@@ -358,18 +363,17 @@ void mm_port_set_ring(struct mm_port *port, u32 kib)
  */
 void mm_port_rings(struct mm_port *port, u32 *kib, u32 *peer_kib)
 {
+	const struct mm_chan *ch;
+
 	*kib = port->ring_kib ?: mm_ring_kib();
 	*peer_kib = 0;
-	mutex_lock(&port->lock);
-	if (port->link) {
-		mutex_lock(&port->link->lock);
-		if (port->ch && port->ch->state == MM_LIVE) {
-			*kib = port->ch->size / 1024;
-			*peer_kib = port->ch->peer_size / 1024;
-		}
-		mutex_unlock(&port->link->lock);
+	lock(port);
+	ch = chan_of(port);
+	if (ch && ch->state == MM_LIVE) {
+		*kib = ch->size / 1024;
+		*peer_kib = ch->peer_size / 1024;
 	}
-	mutex_unlock(&port->lock);
+	unlock(port);
 }
 
 static bool map(struct mm_chan *ch, const struct xway_ctl *msg)
