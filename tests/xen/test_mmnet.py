@@ -1,5 +1,6 @@
 """MMNet between guests, by routes and in the shade of their vifs; the devices' counters are the proof."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -240,6 +241,36 @@ def test_coalesced(machine: Machine, ends: Ends) -> None:
             assert not own(ends.passive)["violations"] + own(ends.active)["violations"]
         finally:
             ends.passive.run("nft delete table ip quiet")
+
+
+def rings(guest: Guest) -> tuple[int, int]:
+    """Return the KiB of the rings of mm0 as ethtool shows them: to the peer and from it."""
+    now = guest.run("ethtool -g mm0").stdout.partition("Current hardware settings:")[2]
+    found = dict(line.split(":") for line in now.splitlines() if re.match(r"(TX|RX):\s+\d", line))
+    return int(found["TX"]), int(found["RX"])
+
+
+def test_rings(machine: Machine, ends: Ends) -> None:
+    """A ring gets another size at the end that writes it; nonsense is named and changes nothing."""
+    with shaded(machine, ends):
+        assert rings(ends.active) == rings(ends.passive) == (512, 512)
+        assert re.search(r"Combined:\s+1\b", ends.active.run("ethtool -l mm0").stdout)
+        opened = own(ends.active)["opened"]
+        for words, complaint in (
+            ("tx 384", "power of two"),
+            ("tx 64", "power of two"),
+            ("rx 256", "the peer's"),
+        ):
+            done = ends.active.run(f"ethtool -G mm0 {words}", check=False)
+            assert done.status and complaint in done.stderr, done
+        assert rings(ends.active) == (512, 512) and own(ends.active)["opened"] == opened
+        ends.active.run("ethtool -G mm0 tx 128")
+        until(lambda: rings(ends.active) == (128, 512), "the smaller ring")
+        until(lambda: takes(ends.active) and takes(ends.passive), "mm0 in the shade of eth0")
+        assert rings(ends.passive) == (512, 128) and own(ends.active)["opened"] == opened + 1
+        before = statistics(ends.active, "mm0")
+        exchange(ends.active, ends.passive, ends.passive.ip4, 1)
+        assert statistics(ends.active, "mm0")["tx_bytes"] - before["tx_bytes"] > MIB
 
 
 def test_nonsense_in_xenstore(machine: Machine, ends: Ends) -> None:
