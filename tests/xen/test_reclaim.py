@@ -1,5 +1,8 @@
 """Reclaim: pages that connections need no more go back to the kernel, at both ends of a link."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from rig.guest import Guest
@@ -7,12 +10,9 @@ from tests import traffic
 from tests.traffic import Ends
 from tests.xen.test_life import same, talk
 
-MIB = 1 << 20
-CONNECTIONS = 60
-BURST = 700  # pages of their rings, at least, however many of them meet
-LEFT = 3 + 257 + 32  # pages beyond those in use that an arena may keep, see kernel/core/reclaim.c
-
 TALKERS = 20
+BURST = 700  # pages of their rings, at least
+LEFT = 3 + 257 + 32  # pages beyond those in use that an arena may keep, see kernel/core/reclaim.c
 
 # Opens connections that each get a ring, waits for a file, and uses each once more until it has one again.
 TALKER = (
@@ -55,12 +55,30 @@ def reclaimed(guest: Guest) -> bool:
     return seen["pages"] <= seen["pages_used"] + LEFT
 
 
+@contextmanager
+def talkers(ends: Ends) -> Iterator[None]:
+    """Keep connections that each got a ring; at the end each is used until it has one again."""
+    guest = ends.active
+    guest.run("rm -f /tmp/ready /tmp/again")
+    guest.write("/tmp/talker.py", TALKER)
+    with traffic.echoing(ends.passive, 7001):
+        client = guest.start(f"exec python3 /tmp/talker.py {ends.address} {TALKERS}")
+        try:
+            guest.run("until [ -e /tmp/ready ]; do sleep 0.1; done", timeout=120)
+            yield
+            guest.run("touch /tmp/again")
+            done = client.wait(120)
+            assert done.status == 0, done.stderr
+        finally:
+            client.kill()
+
+
 def test_pages_of_a_burst_go_back_while_a_connection_lives(ends: Ends) -> None:
     guests = (ends.passive, ends.active)
     with traffic.measured(ends) as moved:
         a, b = talk(ends, 75)
-        ends.stream(size=MIB, conns=CONNECTIONS, at_once=CONNECTIONS, settle=60000)
-        full = [link(guest) for guest in guests]
+        with talkers(ends):
+            full = [link(guest) for guest in guests]
         assert all(seen["pages"] > BURST and seen["pages_mapped"] > BURST for seen in full), full
         for guest in guests:
             traffic.until(lambda guest=guest: reclaimed(guest), f"{guest.name} reclaims", 60)
@@ -70,8 +88,8 @@ def test_pages_of_a_burst_go_back_while_a_connection_lives(ends: Ends) -> None:
         for seen, other in zip(small, reversed(small), strict=True):
             assert seen["pages_mapped"] <= other["pages"] + 16, small
         # The numbers of those pages are given to others.
-        ends.stream(size=MIB, conns=CONNECTIONS, at_once=CONNECTIONS, settle=60000)
-        again = [link(guest) for guest in guests]
+        with talkers(ends):
+            again = [link(guest) for guest in guests]
         assert all(seen["pages"] > BURST for seen in again), again
         same(a, b)
     assert moved.ring_share() > 0.9, moved.seen()
@@ -80,27 +98,17 @@ def test_pages_of_a_burst_go_back_while_a_connection_lives(ends: Ends) -> None:
 def test_idle_rings_go_back_when_memory_is_short(ends: Ends) -> None:
     """What reclaim asks for is given, by connections that are idle; they live on, and get rings again."""
     guest = ends.active
-    guest.run("rm -f /tmp/ready /tmp/again")
-    guest.write("/tmp/talker.py", TALKER)
-    with traffic.measured(ends) as moved, traffic.echoing(ends.passive, 7001):
-        client = guest.start(f"exec python3 /tmp/talker.py {ends.address} {TALKERS}")
-        try:
-            guest.run("until [ -e /tmp/ready ]; do sleep 0.1; done", timeout=120)
-            full = link(guest)
-            assert full["channels"] == TALKERS and full["pages_used"] > BURST, full
+    with traffic.measured(ends) as moved, talkers(ends):
+        full = link(guest)
+        assert full["channels"] == TALKERS and full["pages_used"] > BURST, full
 
-            def given() -> bool:
-                guest.run("echo 2 >/proc/sys/vm/drop_caches")  # asks every shrinker for all it has
-                seen = link(guest)
-                return not seen["channels"] and seen["pages"] <= LEFT - 257
+        def given() -> bool:
+            guest.run("echo 2 >/proc/sys/vm/drop_caches")  # asks every shrinker for all it has
+            seen = link(guest)
+            return not seen["channels"] and seen["pages"] <= LEFT - 257
 
-            traffic.until(given, "the pages of idle connections go back", 120)
-            small = link(guest)
-            guest.run("touch /tmp/again")
-            done = client.wait(120)
-            assert done.status == 0, done.stderr
-        finally:
-            client.kill()
+        traffic.until(given, "the pages of idle connections go back", 120)
+        small = link(guest)
     print(full, small)
     assert moved.active["reason:idle"] == TALKERS, moved.seen()
     assert moved.active["channels"] == 2 * TALKERS, moved.seen()
