@@ -3,7 +3,7 @@
 from collections import Counter
 
 from bench import micro
-from bench.pair import BETWEEN, XWAY, Pair
+from bench.pair import BETWEEN, MMNET, XWAY, Pair
 from bench.plugin import OBJECTS, Counts, Profiler, functions
 from rig.errors import RigError
 
@@ -57,12 +57,14 @@ def of_message(
     then it is done again.
     """
     for _ in range(4):
-        found = []
+        found, device = [], pair.device_bytes() if path == MMNET else 0
         for times in (1, 3):
             before = pair.bytes()
             line, counts = profiler.count(lambda times=times: tests.run(path, mode, size, times))
             found.append((counts, int(line["sent"]), pair.bytes()[0].since(before[0]).tx_ring))
         (short, few, first), (long, many, ring) = found
+        if path == MMNET and pair.device_bytes() - device < few + many:
+            raise RigError(f"{path}, {mode} of {size}: bytes went another way")
         sent, ring = many - few, ring - first
         if abs((sent if path == XWAY else 0) - ring) <= ALIKE * sent or path not in BETWEEN:
             return long.less(short), sent // size * (2 if mode == micro.RR else 1)
