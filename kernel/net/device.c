@@ -4,7 +4,8 @@
 
 #include "mmnet.h"
 
-#define MM_POOL_PAGES 256	/* that are kept for later frames */
+/* Pages that are kept for later frames, besides PP_ALLOC_CACHE_SIZE that page_pool has at hand */
+#define MM_POOL_PAGES 128
 
 static int mm_open(struct net_device *dev)
 {
