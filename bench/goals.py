@@ -76,15 +76,28 @@ class Figures:
             if name.startswith(words) and app["gain"] is not None
         }
 
+    def times(self, *words: str) -> dict[str, float]:
+        """Return what applications take, in terms of netfront's, whose names begin with one of the words."""
+        return {name: 1 / gain if gain else 0.0 for name, gain in self.gains(*words).items()}
+
     def dom0(self) -> dict[str, float]:
         """Return domain 0's CPU for a transaction of pgbench by ring, in terms of netfront's."""
-        gains = self.gains("pgbench")
-        return {name: 1 / gain if gain else 0.0 for name, gain in gains.items() if "dom0 CPU" in name}
+        return {name: time for name, time in self.times("pgbench").items() if "dom0 CPU" in name}
 
 
 def _both(figures: Figures) -> Iterator[Row]:
     """Yield the goals of either clock."""
     yield Row("stream, in terms of a UNIX socket", 1.5, True, figures.ratios("stream", XWAY, "unix"))
+
+
+def _packets(figures: Figures, request: float) -> Iterator[Row]:
+    """Yield the goals of MMNet. request: the most time that one may take, in terms of netfront's."""
+    found = figures.times("sockperf ping-pong, UDP")
+    yield Row("datagrams by MMNet, of netfront", 3, True, figures.gains("UDP, "))
+    yield Row("request/response of UDP by MMNet, time, of netfront", request, False, found)
+    found = figures.times("connect()", "a whole connection")
+    yield Row("connect(), and a whole connection, with MMNet, time, of netfront", 0.6, False, found)
+    yield Row("files by NFS and MMNet, of netfront", 2, True, figures.gains("NFS, "))
 
 
 def _instructions(figures: Figures) -> Iterator[Row]:
@@ -111,6 +124,7 @@ def _instructions(figures: Figures) -> Iterator[Row]:
         yield Row(f"{mode.replace('-', ', ')}, time with the module, of without", 1.005, False, found)
     found = figures.ratios(f"elsewhere-{CALL}", LOADED, ABSENT, calls)
     yield Row("elsewhere, connect(), and a whole connection, with, of without", 1.005, False, found)
+    yield from _packets(figures, 0.4)
 
 
 def _wall(figures: Figures) -> Iterator[Row]:
@@ -134,6 +148,7 @@ def _wall(figures: Figures) -> Iterator[Row]:
     found = {count: value / best for count, value in together.items()}
     yield Row("many streams together, of the best number of them", 0.8, True, found)
     yield Row("the fastest of many, of the slowest", 1.5, False, figures.values(UNEVEN, XWAY))
+    yield from _packets(figures, 0.25)
 
 
 def rows(data: dict[str, list[dict[str, object]]], clock: str) -> list[Row]:
