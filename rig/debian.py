@@ -21,7 +21,7 @@ COMPAT_PACKAGES = (
     "glusterfs-server haproxy inetutils-inetd inetutils-telnet inetutils-telnetd iperf lftp "
     "libmemcached-tools libnl-genl-3-200 libwrap0 lynx mariadb-client-core mariadb-server-core memcached "
     "mount nbd-client nbd-server nfs-common nfs-kernel-server nodejs nuttcp open-iscsi openmpi-bin openssl "
-    "python3-grpcio python3-mpi4py rsync samba smbclient tcl tgt wrk"
+    "python3-grpcio python3-mpi4py python3-pika rabbitmq-server rsync samba smbclient tcl tgt wrk"
 )
 
 # Sets of programs as named on the command line.

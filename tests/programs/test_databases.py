@@ -80,3 +80,45 @@ def test_etcd(way: Way) -> None:
             way.get(f"{ctl} put key{key} </tmp/t/value")
         want = way.get("for i in 1 2 3 4; do cat /tmp/t/value; echo; done | sha256sum")
         assert way.get(f"{ctl} get --prefix key --print-value-only | sha256sum") == want
+
+
+# Publishes messages, each confirmed; or reads one, lets the broker fill what room there is, and reads the
+# others.
+AMQP = """
+import pika, random, sys, time
+bodies = [random.Random(i).randbytes(32768) for i in range(400)]
+channel = pika.BlockingConnection(pika.ConnectionParameters(sys.argv[2], 7001)).channel()
+channel.queue_declare("q")
+if sys.argv[1] == "publish":
+    channel.confirm_delivery()
+    for body in bodies:
+        channel.basic_publish("", "q", body)
+else:
+    for n, (_, _, body) in enumerate(channel.consume("q", auto_ack=True), 1):
+        assert body == bodies[n - 1], n
+        if n == 1:
+            time.sleep(5)
+        if n == len(bodies):
+            break
+channel.connection.close()
+print("right")
+"""
+BROKER = """exec env HOME=/tmp/t RABBITMQ_CONFIG_FILE=/tmp/t/mq.conf RABBITMQ_MNESIA_BASE=/tmp/t/mq \\
+    RABBITMQ_LOG_BASE=/tmp/t RABBITMQ_ENABLED_PLUGINS_FILE=/tmp/t/plugins RABBITMQ_NODENAME=t@localhost \\
+    /usr/lib/rabbitmq/bin/rabbitmq-server"""
+
+
+def test_rabbitmq(way: Way) -> None:
+    """Erlang's driver, which asks for one read at a time, and for none while its process has enough."""
+    way.write("/tmp/t/amqp.py", AMQP)
+    way.server.write(
+        "/tmp/t/mq.conf",
+        "listeners.tcp.default = 0.0.0.0:7001\nloopback_users = none\ndisk_free_limit.absolute = 1MB\n"
+        "vm_memory_high_watermark.relative = 0.8\nlog.console = true\nlog.file = false\n",
+    )
+    way.serve(BROKER, 7001, 900)  # emulated, it takes minutes
+    client = f"/usr/bin/python3 /tmp/t/amqp.py %s {way.host}"
+    with way.carries(12 * MIB):
+        assert way.get(client % "publish", 600) == "right"
+    # For who does not read for seconds the other end goes on by TCP.
+    assert way.get(client % "consume", 600) == "right"
