@@ -15,7 +15,10 @@ from tests.traffic import until
 
 BRIDGE = "xenbr0"
 
-pytestmark = pytest.mark.rig(type="pv", kernel="6.12")
+pytestmark = [
+    pytest.mark.rig(type="pv", kernel="6.12"),
+    pytest.mark.rig(type="pvh", kernel="6.12", deep=True),
+]
 
 
 def device(dom0: Guest, guest: Guest) -> str:
