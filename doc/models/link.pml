@@ -30,6 +30,9 @@ bool listed, linked;	/* the connection is in the list; has the link */
 bool park;		/* its flag */
 bool parked;		/* another one has taken its place */
 bool want;		/* XWAY_F_WANT_OPEN */
+bool leaving, passed;	/* XWAY_F_LEAVING, XWAY_F_LEFT: CLOSE waits for a grace period; it has passed */
+bool ending;		/* it is in the list of those that wait for one */
+bool gone;		/* its socket is closed */
 bool half;		/* it has its own half of a channel */
 bool peer;		/* chan.peer: calls may read the peer's half */
 bool used;		/* the peer's pages that the channel uses are mapped */
@@ -40,6 +43,12 @@ bool over;		/* the session's end */
 bool link_lock, rx_lock;
 bool inside[READERS];
 byte sections[READERS];	/* that have begun */
+
+#ifdef FAULT_CLOSE_BEFORE_LEFT
+#define LEFT true
+#else
+#define LEFT passed
+#endif
 
 #define LOCK(lock) atomic { !lock -> lock = true }
 #define UNLOCK(lock) lock = false
@@ -133,7 +142,7 @@ inline open_channel()
 	UNLOCK(link_lock)
 }
 
-/* conn_do_fallback(), xway_handshake_close() */
+/* conn_do_fallback(), xway_handshake_close(), send_close(), free_later() */
 inline leave()
 {
 	LOCK(rx_lock);
@@ -147,24 +156,61 @@ inline leave()
 	:: else
 	fi;
 	if
-	:: conn == OPEN && rx_closed ->
+	:: conn == OPEN && (rx_closed || gone) && !leaving ->
+		leaving = true;
 		peer = false;
+		ending = true
+	:: conn == OPEN && leaving && LEFT ->
+		leaving = false;
 		conn = ENDING;
-		UNLOCK(link_lock);
-#ifndef FAULT_UNMAP_WITHOUT_GRACE
-		synchronize_rcu(a, b);
-#endif
-		LOCK(link_lock);
 		used = false;
 		closed = true
 	:: else
 	fi;
 	if
-	:: conn == ENDING && got_close -> conn = TCP; free_half()
+	:: conn == ENDING && (got_close || gone) ->
+		ending = true;
+		conn = TCP
 	:: else
 	fi;
 	UNLOCK(link_lock);
 	UNLOCK(rx_lock)
+}
+
+/* grace_passed(), closed_free(); or the work that RCU runs */
+active proctype grace()
+{
+	byte a, b;
+
+end:	do
+	:: atomic { ending -> ending = false };
+#ifndef FAULT_UNMAP_WITHOUT_GRACE
+		synchronize_rcu(a, b);
+#endif
+		if
+		:: leaving -> passed = true
+		:: else ->
+			LOCK(link_lock);
+#ifdef FAULT_FREE_WHAT_IS_FREED
+			free_half();
+#else
+			if
+			:: half -> free_half()
+			:: else
+			fi;
+#endif
+			UNLOCK(link_lock)
+		fi
+	od
+}
+
+/* The program closes its socket, at any time, or never. */
+active proctype closer()
+{
+	if
+	:: gone = true
+	:: true
+	fi
 }
 
 /* xway_detach_or_park(), for the last user of the socket or for the helper */
@@ -192,7 +238,7 @@ active proctype helper()
 
 end:	do
 	:: want -> open_channel()
-	:: park && conn != TCP -> leave()
+	:: (park || gone) && conn != TCP -> leave()
 	od
 }
 
