@@ -1048,7 +1048,7 @@ static void conn_work(struct work_struct *work)
 	enum xway_conn_state state = conn->state;
 	const struct xway_words *peer;
 	struct sock *sk;
-	bool closed;
+	bool closed, mine;
 
 	if (test_and_clear_bit(XWAY_F_WANT_OPEN, &conn->flags))
 		xway_handshake_open(conn);
@@ -1091,12 +1091,13 @@ static void conn_work(struct work_struct *work)
 		/* If it has cut, bytes may be left that TCP does not take yet. It
 		 * says CUT before CLOSE.
 		 */
-		if (!xway_tx_resend(conn, sk) && !conn->tx.cut_known)
+		mine = conn->sk == sk;	/* else it may have another connection by now */
+		if (mine && !xway_tx_resend(conn, sk) && !conn->tx.cut_known)
 			xway_conn_bad(conn);
-		if (!conn->tx.resend) {
+		if (mine && !conn->tx.resend)
 			xway_tx_discard(conn);
+		if (!mine || !conn->tx.resend)
 			set_bit(XWAY_F_TX_CLOSED, &conn->flags);
-		}
 		release_sock(sk);
 		xway_rx_spill(conn, true);
 		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
@@ -1199,7 +1200,8 @@ static void conn_abort_link(struct xway_conn *conn, bool dead)
 	if (had) {
 		if (sk) {
 			lock_sock(sk);
-			lossy = !conn_leave_rings(conn, sk, dead);
+			/* Else the socket may have another connection by now. */
+			lossy = conn->sk == sk && !conn_leave_rings(conn, sk, dead);
 			release_sock(sk);
 		}
 		xway_rx_spill(conn, true);
