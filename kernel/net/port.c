@@ -104,8 +104,10 @@ static void let_go(struct mm_port *port, bool closed)
 	RCU_INIT_POINTER(ch->chan.peer, NULL);
 	__netif_tx_unlock(txq);
 	spin_unlock_bh(&port->rx_lock);
+	if (broken)
+		xway_chan_count_violation(&ch->chan);
 	/* The peer's words stay until they are unmapped. */
-	if (!broken && (closed || has_stopped(port->link, peer)))
+	else if (closed || has_stopped(port->link, peer))
 		mm_rx_back(port, ring_load(&peer->cons));
 	empty_queue(port);
 	netif_carrier_off(port->dev);
@@ -250,12 +252,25 @@ static struct mm_chan *chan_of(const struct mm_port *port)
 	return port->link ? port->ch : NULL;
 }
 
+/*
+ * Until when must the next channel wait, in jiffies? A peer that ends its channels costs a
+ * carrier's change, and pages, once in a while.
+ */
+static unsigned long too_soon(const struct mm_port *port)
+{
+	unsigned long due = port->began + MM_RETRY;
+
+	return time_before(jiffies, due) ? due - jiffies : 0;
+}
+
 static void tend(struct mm_port *port)
 {
 	if (port->ch && READ_ONCE(port->broken)) {
-		xway_chan_count_violation(&port->ch->chan);
 		mm_port_close(port);
 		queue_delayed_work(xway_core_wq, &port->tend, MM_RETRY);
+	} else if (!port->ch && may_begin(port) && too_soon(port)) {
+		/* As the peer ends a channel, what it wrote last may have had this run at once. */
+		queue_delayed_work(xway_core_wq, &port->tend, too_soon(port));
 	} else if (!port->ch && may_begin(port)) {
 		port->ch = create(port);
 		if (port->ch) {
@@ -406,8 +421,7 @@ static int accept(struct mm_port *port, const struct xway_ctl *msg)
 		return XWAY_DECLINE_OFF;
 	if (port->ch && (port->ch->state == MM_LIVE || link->nonce < link->peer_nonce))
 		return XWAY_DECLINE_LATER;
-	/* A peer that ends its channels costs a carrier's change, and pages, once in a while. */
-	if (time_before(jiffies, port->began + MM_RETRY))
+	if (too_soon(port))
 		return XWAY_DECLINE_LATER;
 	mm_port_close(port);	/* the own OPEN, which the peer declines */
 	ch = create(port);

@@ -102,19 +102,38 @@ static void write_frame(const struct mm_record *rec, const void *frame)
 	poll(P);
 }
 
-/* Channels begin once in a while, however often the peer ends them and asks for another. */
-static bool lies_again(void)
+/* A ends the channel, at once or by CLOSE with an index behind it that P finds wrong then. */
+static void end_channel(bool lying)
+{
+	struct xway_link *link = port[A]->link;
+
+	if (!port[A]->ch)
+		return;
+	if (!lying) {
+		mm_port_broken(port[A]);
+		return;
+	}
+	port[A]->prod -= MM_ALIGN;	/* which it publishes last of all */
+	mutex_lock(&link->lock);
+	mm_port_close(port[A]);
+	mutex_unlock(&link->lock);
+	look(P);
+}
+
+/* Channels begin once in a while, however often the peer ends them, and whoever asks for one. */
+static bool again(bool lying)
 {
 	u64 before = count(P, MM_OPENED);
 	unsigned long since = jiffies;
 	int i, n;
 
 	for (i = 0; i < 50; i++) {
-		if (port[A]->ch)
-			mm_port_broken(port[A]);
-		/* It ends one, and asks for the next. */
+		end_channel(lying);
+		/* A asks for the next, or takes what P asks for. */
 		for (n = 0; n < 2; n++) {
-			mod_delayed_work(xway_core_wq, &port[A]->tend, 0);
+			port[A]->began = jiffies - MM_RETRY;
+			if (!lying)
+				mod_delayed_work(xway_core_wq, &port[A]->tend, 0);
 			flush_workqueue(xway_core_wq);
 		}
 		look(P);
@@ -122,6 +141,11 @@ static bool lies_again(void)
 	}
 	EXPECT(count(P, MM_OPENED) - before <= 1 + (jiffies - since) / MM_RETRY);
 	return live();
+}
+
+static bool lies_again(void)
+{
+	return again(false) && again(true);
 }
 
 /* Headers and frames of random bytes: each is dropped, or is the network's to judge. */
