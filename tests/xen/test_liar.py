@@ -163,13 +163,11 @@ def carried(machine: Machine, ends: Ends) -> float:
 
 def flooded(machine: Machine, liar: Guest, lie: int, *honest: Guest) -> tuple[float, ...]:
     """Return the part of a CPU that honest ones take while lies of a kind come without a pause."""
-    before = told(liar)[lie]
     liar.run(f"echo 0 >{PARAMETERS}/pause_us; echo {1 << lie} >{PARAMETERS}/lies")
     was, begin = worked(machine), float(machine.dom0.read("/proc/uptime").split()[0])
     machine.dom0.run(f"sleep {SECONDS}")
     now, end = worked(machine), float(machine.dom0.read("/proc/uptime").split()[0])
     liar.run(f"echo 0 >{PARAMETERS}/lies; echo 1000 >{PARAMETERS}/pause_us")
-    assert told(liar)[lie] > before, LIES[lie]
     return tuple((now[one.name] - was[one.name]) / 1e9 / (end - begin) for one in honest)
 
 
