@@ -104,9 +104,9 @@ static void let_go(struct mm_port *port, bool closed)
 	RCU_INIT_POINTER(ch->chan.peer, NULL);
 	__netif_tx_unlock(txq);
 	spin_unlock_bh(&port->rx_lock);
+	/* The peer's words stay until they are unmapped. */
 	if (broken)
 		xway_chan_count_violation(&ch->chan);
-	/* The peer's words stay until they are unmapped. */
 	else if (closed || has_stopped(port->link, peer))
 		mm_rx_back(port, ring_load(&peer->cons));
 	empty_queue(port);
@@ -265,12 +265,14 @@ static unsigned long too_soon(const struct mm_port *port)
 
 static void tend(struct mm_port *port)
 {
+	unsigned long wait = too_soon(port);
+
 	if (port->ch && READ_ONCE(port->broken)) {
 		mm_port_close(port);
 		queue_delayed_work(xway_core_wq, &port->tend, MM_RETRY);
-	} else if (!port->ch && may_begin(port) && too_soon(port)) {
+	} else if (!port->ch && may_begin(port) && wait) {
 		/* As the peer ends a channel, what it wrote last may have had this run at once. */
-		queue_delayed_work(xway_core_wq, &port->tend, too_soon(port));
+		queue_delayed_work(xway_core_wq, &port->tend, wait);
 	} else if (!port->ch && may_begin(port)) {
 		port->ch = create(port);
 		if (port->ch) {
