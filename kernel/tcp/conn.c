@@ -1037,6 +1037,23 @@ static void conn_peer_fell_back(struct xway_conn *conn, u32 flags)
 	clear_bit(XWAY_F_PARK, &conn->flags);
 }
 
+/*
+ * The peer has sent CLOSE, and takes nothing more by ring. If it has cut, bytes may be left that
+ * TCP does not take yet. It says CUT before CLOSE. The socket is locked, and may have another
+ * connection by now. Return: true if nothing is left to send.
+ */
+static bool conn_send_rest(struct xway_conn *conn, struct sock *sk)
+{
+	if (conn->sk != sk)
+		return true;
+	if (!xway_tx_resend(conn, sk) && !conn->tx.cut_known)
+		xway_conn_bad(conn);
+	if (conn->tx.resend)
+		return false;
+	xway_tx_discard(conn);
+	return true;
+}
+
 static void conn_work(struct work_struct *work)
 {
 	struct xway_conn *conn = container_of(to_delayed_work(work),
@@ -1048,7 +1065,7 @@ static void conn_work(struct work_struct *work)
 	enum xway_conn_state state = conn->state;
 	const struct xway_words *peer;
 	struct sock *sk;
-	bool closed, mine;
+	bool closed;
 
 	if (test_and_clear_bit(XWAY_F_WANT_OPEN, &conn->flags))
 		xway_handshake_open(conn);
@@ -1088,15 +1105,7 @@ static void conn_work(struct work_struct *work)
 		 * free its half, however slowly the program reads.
 		 */
 		lock_sock(sk);
-		/* If it has cut, bytes may be left that TCP does not take yet. It
-		 * says CUT before CLOSE.
-		 */
-		mine = conn->sk == sk;	/* else it may have another connection by now */
-		if (mine && !xway_tx_resend(conn, sk) && !conn->tx.cut_known)
-			xway_conn_bad(conn);
-		if (mine && !conn->tx.resend)
-			xway_tx_discard(conn);
-		if (!mine || !conn->tx.resend)
+		if (conn_send_rest(conn, sk))
 			set_bit(XWAY_F_TX_CLOSED, &conn->flags);
 		release_sock(sk);
 		xway_rx_spill(conn, true);
