@@ -33,8 +33,8 @@ enum {
 
 #define BURST 32	/* lies in a row, with the link's lock held */
 
-/* Bits of keeps: control messages by their type, and all that the doorbell leads to: messages
- * are not taken, rings not read, marks not made, packets not acknowledged.
+/* Bits of keeps: control messages by their type, and all that the doorbell leads to. What a
+ * program's own call does by itself is done: it reads the ring, or makes a mark.
  */
 #define KEEP_ALL BIT(31)
 #define KEEP_PAGES BIT(30)	/* what was mapped stays mapped, until this domain ends */
@@ -68,20 +68,21 @@ static u32 any(void)
 }
 
 /* Where there is no room, as an honest post: overflow without end */
-static void post(struct link *link, u32 value)
+static bool post(struct link *link, u32 value)
 {
 	u32 long_ago = link->bell.prod - XWAY_DOORBELL_SLOTS - 1;
 
 	xway_doorbell_post(link, value, &long_ago);
+	return true;
 }
 
-static void message(struct link *link)
+static bool message(struct link *link)
 {
 	struct xway_ctl msg;
 
 	/* Beyond that the link ends, because the peer takes none. */
 	if (link->ctl.queued > XWAY_CTLS)
-		return;
+		return false;
 	get_random_bytes(&msg, sizeof(msg));
 	msg.type = get_random_u32() % (XWAY_CTL_UNMAPPED + 2);
 	msg.service %= XWAY_SERVICES + 1;
@@ -90,6 +91,7 @@ static void message(struct link *link)
 	msg.ring_page = any();
 	msg.ring_pages = get_random_u32() & 1 ? any() : 1 << get_random_u32() % 10;
 	xway_ctl_put(link, &msg);
+	return true;
 }
 
 static u32 *word_of_page(void *page)
@@ -124,41 +126,38 @@ static u32 *word_of_ring(struct link *link)
 	return test_bit(nr, link->arena.there) ? word_of_page(xway_arena_addr(link, nr)) : NULL;
 }
 
-static void change(u32 *word)
+static bool change(u32 *word)
 {
 	if (word)
 		WRITE_ONCE(*word, any());
+	return word;
 }
 
-static void tell(struct link *link, unsigned int what)
+/* Return: false if there is nothing now that this lie could be told in. */
+static bool tell(struct link *link, unsigned int what)
 {
 	struct xway_header *hdr = link->arena.hdr;
 
 	switch (what) {
 	case LIE_POSTS:
-		post(link, get_random_u32() & 3 ? get_random_u32() % 64 : any());
-		break;
+		return post(link, get_random_u32() & 3 ? get_random_u32() % 64 : any());
 	case LIE_INDEX:
 		WRITE_ONCE(hdr->bell_prod, hdr->bell_prod + get_random_u32() % 512);
-		break;
+		return true;
 	case LIE_HEADER:
-		change((u32 *)hdr + get_random_u32() % (sizeof(*hdr) / sizeof(u32)));
-		break;
+		return change((u32 *)hdr + get_random_u32() % (sizeof(*hdr) / sizeof(u32)));
 	case LIE_MESSAGES:
-		message(link);
-		break;
+		return message(link);
 	case LIE_DIRECTORY:
-		change(word_of_page(link->dir[0].page ? page_address(link->dir[0].page) : NULL));
-		break;
+		return change(word_of_page(link->dir[0].page ? page_address(link->dir[0].page) :
+							       NULL));
 	case LIE_WORDS:
-		change(word_of_chan(link));
-		break;
+		return change(word_of_chan(link));
 	case LIE_RINGS:
-		change(word_of_ring(link));
-		break;
+		return change(word_of_ring(link));
+	default:
+		return true;
 	}
-	link->tp->notify(link);
-	told[what]++;
 }
 
 static void tell_all(unsigned int mask)
@@ -173,7 +172,8 @@ static void tell_all(unsigned int mask)
 			do {
 				what = get_random_u32() % LIES;
 			} while (!(mask & BIT(what)));
-			tell(link, what);
+			told[what] += tell(link, what);
+			link->tp->notify(link);
 		}
 		mutex_unlock(&link->pub.lock);
 	}
