@@ -67,7 +67,7 @@ u32 xway_rx_avail(struct xway_conn *conn)
 {
 	const struct xway_words *peer;
 	struct xway_rx *rx = &conn->rx;
-	u32 n, end;
+	u32 n, end, prod = rx->prod;
 
 	if (!rx->spilled) {
 		rcu_read_lock();
@@ -76,14 +76,17 @@ u32 xway_rx_avail(struct xway_conn *conn)
 			/* The index before the bytes: pairs with
 			 * xway_tx_publish() at the peer.
 			 */
-			rx->prod = virt_load_acquire(&peer->prod);
+			prod = virt_load_acquire(&peer->prod);
 		}
 		rcu_read_unlock();
 	}
-	if (!xway_ring_unread(rx->prod, rx->cons, rx->size, &n)) {
+	/* One that went to and fro would keep those looking who wait for it to change. */
+	if (!xway_ring_unread(prod, rx->cons, rx->size, &n) ||
+	    n < rx->prod - rx->cons) {
 		xway_conn_bad(conn);
 		return 0;
 	}
+	WRITE_ONCE(rx->prod, prod);
 	if ((rx->gen & 1) && rx->seen != rx->gen) {
 		end = rx->mark[(rx->gen + 1) & 1].idx - rx->cons;
 		if (end > n) {
@@ -584,8 +587,6 @@ static void rx_copy_out(struct xway_conn *conn)
 	 * had.
 	 */
 	pages = kcalloc(rx->size / PAGE_SIZE, sizeof(*pages), GFP_KERNEL | __GFP_NOFAIL);
-	if (rx->prod - rx->cons > rx->size)
-		rx->prod = rx->cons;
 	for (at = rx->cons; at != rx->prod; at += n) {
 		u32 nr = (at & (rx->size - 1)) / RING_PAGE_SIZE;
 		void *from;

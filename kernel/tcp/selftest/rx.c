@@ -199,10 +199,24 @@ static bool rx_prod_lies(void)
 	xway_own(conn[A])->prod = at - 1;
 	EXPECT(get(at, 4096) == 0);
 	EXPECT(conn[P]->rx.cons == at && xway_own(conn[P])->cons == at);
-	/* What is copied out for later is nothing, too. */
+	/* What is copied out for later is what was seen before. */
 	EXPECT(!xway_rx_spill(conn[P], true));
-	EXPECT(conn[P]->rx.spilled && conn[P]->rx.prod == at);
-	EXPECT(get(at, 4096) == 0);
+	EXPECT(conn[P]->rx.spilled && conn[P]->rx.prod == at + size);
+	return true;
+}
+
+/* Bytes that were there and are not any more */
+static bool rx_prod_back(void)
+{
+	u32 at = 0xfffffff0;
+
+	on_ring(at);
+	put(at, 64);
+	EXPECT(xway_rx_avail(conn[P]) == 64);
+	EXPECT(get(at, 16) == 16 && xway_rx_avail(conn[P]) == 48 && !violated(P));
+	xway_own(conn[A])->prod = at + 63;
+	EXPECT(xway_rx_avail(conn[P]) == 0 && violated(P));
+	EXPECT(conn[P]->rx.prod == at + 64);
 	return true;
 }
 
@@ -315,6 +329,7 @@ const struct xway_test rx_tests[] = {
 	{ "rx_after_fin", rx_after_fin, READING },
 	{ "rx_two_marks", rx_two_marks, READING },
 	{ "rx_prod_lies", rx_prod_lies, READING },
+	{ "rx_prod_back", rx_prod_back, READING },
 	{ "rx_gens_lie", rx_gens_lie, READING },
 	{ "rx_marks_lie", rx_marks_lie, READING },
 	{}
