@@ -276,7 +276,7 @@ end:	accepted;
 	UNLOCK(link_lock)
 }
 
-/* conn_abort_link(), xway_handshake_abort() */
+/* conn_abort_link(), xway_handshake_abort(), xway_handshake_aborted() */
 inline abort_channel()
 {
 	park = true;
@@ -288,18 +288,23 @@ inline abort_channel()
 	:: had ->
 		rx_closed = true;
 		peer = false;
-		synchronize_rcu(a, b);
 		LOCK(link_lock);
 		conn = TCP;
-		used = false;
-		if
-		:: half -> free_half()
-		:: else
-		fi;
 		UNLOCK(link_lock)
 	:: else
 	fi;
-	UNLOCK(rx_lock)
+	UNLOCK(rx_lock);
+#ifndef FAULT_ABORT_WITHOUT_GRACE
+	synchronize_rcu(a, b);
+#endif
+	LOCK(link_lock);
+	if
+	:: half ->
+		used = false;
+		free_half()
+	:: else
+	fi;
+	UNLOCK(link_lock)
 }
 
 /* xway_link_down() */

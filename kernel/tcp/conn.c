@@ -1299,6 +1299,8 @@ void xway_conn_abort(struct xway_link *link, bool dead)
 	WRITE_ONCE(tl->cut_by, jiffies + CUT_LATE);
 	xway_tcp_link_put(tl);
 	conn_each(link, dead ? conn_abort_dead : conn_abort_silent);
+	synchronize_rcu_expedited();	/* one for all of them */
+	conn_each(link, xway_handshake_aborted);
 }
 
 static void conn_check_address(struct xway_conn *conn)

@@ -618,11 +618,11 @@ void xway_handshake_close(struct xway_conn *conn)
 }
 
 /**
- * xway_handshake_abort() - end a channel whose peer answers no more
+ * xway_handshake_abort() - begin to end a channel whose peer answers no more
  * @conn: connection, its rx.lock held; its rings are not used any more
  *
- * Our half needs no CLOSE, because the core frees no page that the peer still
- * maps.
+ * Nobody finds the peer's half from now on, and no CLOSE is sent. A grace period later
+ * xway_handshake_aborted() ends the channel.
  *
  * Context: process, may sleep.
  */
@@ -632,11 +632,28 @@ void xway_handshake_abort(struct xway_conn *conn)
 
 	lockdep_assert_held(&conn->rx.lock);
 	rcu_assign_pointer(conn->chan.peer, NULL);
-	synchronize_rcu_expedited();
 	mutex_lock(&link->lock);
 	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
-	xway_chan_unmap(&conn->chan);
-	if (conn->chan.ring_pages)
+	mutex_unlock(&link->lock);
+}
+
+/**
+ * xway_handshake_aborted() - end a channel after xway_handshake_abort()
+ * @conn: connection of a link that takes no new channels; nothing happens if it has no channel
+ *
+ * Our half needs no CLOSE, because the core frees no page that the peer still
+ * maps.
+ *
+ * Context: process, may sleep; a grace period after xway_handshake_abort().
+ */
+void xway_handshake_aborted(struct xway_conn *conn)
+{
+	struct xway_link *link = conn->chan.link;
+
+	mutex_lock(&link->lock);
+	if (conn->chan.ring_pages) {
+		xway_chan_unmap(&conn->chan);
 		half_free(conn);
+	}
 	mutex_unlock(&link->lock);
 }

@@ -16,6 +16,7 @@ bool xway_handshake_ctl(struct xway_link *link, struct xway_chan *chan,
 void xway_words_flag(struct xway_conn *conn, u32 flag);
 void xway_handshake_close(struct xway_conn *conn);
 void xway_handshake_abort(struct xway_conn *conn);
+void xway_handshake_aborted(struct xway_conn *conn);
 void xway_handshake_free_work(struct work_struct *work);
 void xway_handshake_exit(void);
 
