@@ -130,6 +130,7 @@ void xway_ctl_put(struct link *link, const struct xway_ctl *msg)
 	WRITE_ONCE(link->ctl.queued, link->ctl.queued + 1);
 	item = kmalloc(sizeof(*item), GFP_KERNEL | __GFP_NOFAIL);
 	item->msg = *msg;
+	xway_liar_alters(&item->msg);
 	list_add_tail(&item->node, &link->ctl.queue);
 	xway_ctl_flush(link);
 }

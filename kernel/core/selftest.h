@@ -17,10 +17,15 @@ static inline int xway_core_selftest(void)
 
 #ifdef XWAY_LIAR
 bool xway_liar_keeps(const struct xway_ctl *msg);
+void xway_liar_alters(struct xway_ctl *msg);
 #else
 static inline bool xway_liar_keeps(const struct xway_ctl *msg)
 {
 	return false;
+}
+
+static inline void xway_liar_alters(struct xway_ctl *msg)
+{
 }
 #endif
 

@@ -30,7 +30,8 @@ THREE: dict[str, Any] = {
 }
 pytestmark = pytest.mark.rig(**THREE)
 
-LIES = ("posts", "index", "events", "header", "messages", "directory", "words", "rings")
+LIES = ("posts", "index", "events", "header", "messages", "directory", "words", "rings", "fields")
+FLOODING = LIES[:-1]  # without a pause; the last is told in messages that programs' calls lead to
 PORT = 7300
 KEPT = 0.8  # of the bytes that the honest ones carry with so much work of their CPUs
 FLOODED = 0.2  # of a CPU, at most, that lies without a pause take of each of them
@@ -194,10 +195,15 @@ def test_liar(machine: Machine, ends: Ends) -> None:
     before = [traffic.counters(guest) for guest in honest]
     rates: dict[str, float] = {}
     floods: dict[str, tuple[float, ...]] = {}
-    with traffic.echoing(ends.passive, PORT), lying(machine, liar):
+    with traffic.echoing(ends.passive, PORT), lying(machine, liar), traffic.echoing(liar, PORT):
         until(lambda: linked(liar), "the liar's link")
         liar.write("/tmp/talk.py", TALK)
         talk = liar.start(f"exec python3 /tmp/talk.py {ends.address} {PORT}")
+        # Either end of a connection sends messages of its own.
+        churns = []
+        for guest, address in ((liar, ends.address), (ends.active, liar.ip4)):
+            guest.write("/tmp/churn.py", CHURN)
+            churns.append(guest.start(f"exec python3 /tmp/churn.py {address} {PORT} 2"))
         until(lambda: traffic.counters(liar)["tx_ring_bytes"] > 0, "the liar's ring")
         rates["none"] = statistics.median(carried(machine, ends) for _ in range(3))
         for number, lie in enumerate(LIES):
@@ -207,15 +213,16 @@ def test_liar(machine: Machine, ends: Ends) -> None:
             until(lambda number=number, was=was: told(liar)[number] > was, lie)
             rates[lie] = carried(machine, ends)
             liar.run(f"echo 0 >{PARAMETERS}/lies")
-        for number, lie in enumerate(LIES):
+        for number, lie in enumerate(FLOODING):
             floods[lie] = flooded(machine, liar, number, *honest)
         print({lie: f"{mib / rates['none']:.2f}" for lie, mib in rates.items()}, told(liar))
         print({lie: " ".join(f"{part:.2f}" for part in parts) for lie, parts in floods.items()})
         sessions = begun(machine, liar, ends.passive)
-        liar.run(f"echo 255 >{PARAMETERS}/lies")
+        liar.run(f"echo {(1 << len(LIES)) - 1} >{PARAMETERS}/lies")
         ends.stream(size=4 << 20, conns=4, at_once=4, settle=60000)
         liar.run(f"echo 0 >{PARAMETERS}/lies")
-        talk.kill()
+        for program in (talk, *churns):
+            program.kill()
     now = [traffic.moved(was, traffic.counters(guest)) for was, guest in zip(before, honest, strict=True)]
     print([{name: n for name, n in one.items() if n} for one in now], sessions)
     assert 1 <= sessions <= SESSIONS, sessions
@@ -381,7 +388,7 @@ def test_mmnet(machine: Machine) -> None:
             until(lambda number=number, was=was: told(liar)[number] > was, lie)
             rates[lie] = carried_by()
             liar.run(f"echo 0 >{PARAMETERS}/lies")
-        for number, lie in enumerate(LIES):
+        for number, lie in enumerate(FLOODING):
             until(lambda: up(liar), "the liar's devices")
             floods[lie] = flooded(machine, liar, number, *domains)
         for ping in pings:

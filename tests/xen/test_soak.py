@@ -8,7 +8,6 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +18,9 @@ from rig import pace
 from rig.guest import Background, Guest
 from rig.machine import Machine
 from tests import traffic
-from tests.mmnet import allow, net
+from tests.mmnet import allow, allowed, net
 from tests.traffic import linked, until
-from tests.xen.test_liar import KEEPS, LIES, PARAMETERS, TALK, lying, told
+from tests.xen.test_liar import CHURN, KEEP_PAGES, KEEPS, LIES, PARAMETERS, TALK, make_liar, told
 
 SECONDS = int(os.environ.get("XWAY_TEST_SOAK_SECONDS", "3600"))
 SEED = int(os.environ.get("XWAY_TEST_SOAK_SEED", str(int(time.time()))))
@@ -199,44 +198,61 @@ def test_lives_and_deaths(machine: Machine, honest: Honest) -> None:
     print(counted, honest.seen())
 
 
-@contextmanager
-def talking(guest: Guest, addresses: tuple[str, ...]) -> Iterator[None]:
-    """Have a guest talk to others, a little, for ever."""
+def talk(guest: Guest, *others: Guest) -> None:
+    """Have a guest talk to others, by connections that last and by some that do not, for ever."""
     guest.write("/tmp/talk.py", TALK)
-    programs = [guest.start(f"exec python3 /tmp/talk.py {address} {PORT}") for address in addresses]
-    try:
-        yield
-    finally:
-        for program in programs:
-            program.kill()
+    guest.write("/tmp/churn.py", CHURN)
+    for other in others:
+        guest.start(f"exec python3 /tmp/talk.py {other.ip4} {PORT}")
+        guest.start(f"exec python3 /tmp/churn.py {other.ip4} {PORT} 2")
+
+
+def unrevoked(guest: Guest) -> int:
+    return int(traffic.xway(guest, "show")["unrevoked"])
 
 
 @pytest.mark.rig(type="pv", kernel="debug", memory=768, guests=3, spare=False, policy=EVERYTHING)
 def test_liar(machine: Machine, honest: Honest) -> None:
     """A third guest lies to both, by sockets and by MMNet, all at once or some, and owes them something."""
     dice = random.Random(SEED)
-    liar = machine.guest("g3")
+    liar, every = machine.guest("g3"), (1 << len(LIES)) - 1
     before = [traffic.counters(guest) for guest in honest.guests]
     begin, lies = time.monotonic(), [0] * len(LIES)
-    with lying(machine, liar, "mmnet"), talking(liar, tuple(guest.ip4 for guest in honest.guests)):
-        until(lambda: linked(liar), "the liar's link")
-        was = honest.seen()["errors"]
-        while time.monotonic() < begin + SECONDS:
-            # All kinds at first, so that a short run has told each
-            mask = dice.choice([255, 1 << dice.randrange(8), dice.randrange(1, 256)]) if any(lies) else 255
-            pause = dice.choice([1000, 10_000, 100_000])
-            keeps = dice.choice([0, *KEEPS.values()])
-            liar.run(f"cd {PARAMETERS} && echo {pause} >pause_us && echo {keeps} >keeps && echo {mask} >lies")
-            time.sleep(pace.limit(dice.uniform(1, 20)))
-            honest.goes_on(f"lies {mask:#x}")
-            assert honest.seen()["errors"] == was, was
-            liar.run(f"cd {PARAMETERS} && echo 0 >lies && echo 0 >keeps")
-            lies = told(liar)
-            print(
-                f"{time.monotonic() - begin:.0f} s, seed {SEED}: {mask:#x} every {pause} us, {lies},"
-                f" without {keeps:#x}",
-                flush=True,
-            )
+    make_liar(machine, liar, "mmnet")
+    talk(liar, *honest.guests)
+    until(lambda: linked(liar), "the liar's link")
+    was = honest.seen()["errors"]
+
+    def goes_on(what: str) -> None:
+        honest.goes_on(what)
+        assert honest.seen()["errors"] == was, was
+
+    while time.monotonic() < begin + SECONDS:
+        # All kinds at first, so that a short run has told each
+        some = [every, 1 << dice.randrange(len(LIES)), dice.randrange(1, every + 1)]
+        mask = dice.choice(some) if all(lies) else every
+        pause = dice.choice([1000, 10_000, 100_000])
+        keeps = dice.choice([0, *KEEPS.values()])
+        liar.run(f"cd {PARAMETERS} && echo {pause} >pause_us && echo {keeps} >keeps && echo {mask} >lies")
+        time.sleep(pace.limit(dice.uniform(1, 20)))
+        goes_on(f"lies {mask:#x}")
+        liar.run(f"cd {PARAMETERS} && echo 0 >lies && echo 0 >keeps")
+        lies = told(liar)
+        print(
+            f"{time.monotonic() - begin:.0f} s, seed {SEED}: {mask:#x} every {pause} us, {lies},"
+            f" without {keeps:#x}",
+            flush=True,
+        )
+    until(lambda: linked(liar), "the liar's link again")
+    liar.run(f"echo {KEEP_PAGES} >{PARAMETERS}/keeps")
+    with allowed(machine.dom0, "group honest services=sockets,net g1 g2"):
+        until(lambda: any(map(unrevoked, honest.guests)), "pages that the liar keeps")
+        print([unrevoked(guest) for guest in honest.guests], "pages kept")
+        goes_on("pages that are kept")
+        machine.destroy_guest(liar.name)
+        for guest in honest.guests:
+            until(lambda guest=guest: not unrevoked(guest), f"pages of {guest.name}")
+        goes_on("the liar's end")
     now = [
         traffic.moved(then, traffic.counters(one)) for then, one in zip(before, honest.guests, strict=True)
     ]
