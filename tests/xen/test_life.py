@@ -318,7 +318,8 @@ def test_live_migration(machine: Machine, ends: Ends) -> None:
     goes_on(machine.dom0, ends, 'xl migrate -s "" g1 "xl migrate-receive"')
 
 
-# Sends from memory that nobody ever fills in, so the call keeps its socket's lock for ever.
+# Sends from memory that nobody ever fills in, so the call keeps its socket's lock for ever. Or
+# receives into such memory.
 STUCK = """
 import ctypes, fcntl, mmap, os, socket, struct, sys, time
 sock = socket.create_connection((sys.argv[1], int(sys.argv[2])))
@@ -333,8 +334,35 @@ faults = ctypes.CDLL(None).syscall(323, os.O_CLOEXEC)  # userfaultfd
 fcntl.ioctl(faults, 0xC018AA3F, struct.pack("QQQ", 0xAA, 0, 0))  # UFFDIO_API
 fcntl.ioctl(faults, 0xC020AA00, bytearray(struct.pack("QQQQ", address, size, 1, 0)))  # UFFDIO_REGISTER
 print("stuck", flush=True)
-sock.send(memoryview(memory))
+if sys.argv[3] == "send":
+    sock.send(memoryview(memory))
+sock.sendall(b"0123456789")
+sock.recv_into(memoryview(memory))
 """
+
+
+def test_a_reader_that_hangs_holds_up_nobody(ends: Ends) -> None:
+    """A call that reads into memory that is never there keeps no ring, not even its own."""
+    guest = ends.active
+    guest.write("/tmp/stuck.py", STUCK)
+    with traffic.echoing(ends.passive, 7400):
+        before = traffic.counters(guest)
+        stuck = guest.start(f"exec python3 /tmp/stuck.py {ends.passive.ip4} 7400 receive")
+        try:
+            until(lambda: "stuck" in stuck.stdout(), "a call that waits for its memory")
+            # The last ten bytes are there, and nobody takes them.
+            until(
+                lambda: traffic.moved(before, traffic.counters(ends.active))["tx_ring_bytes"] > 100,
+                "bytes by ring",
+            )
+            time.sleep(1)
+            guest.run("xway off", check=False)  # status 3: a call is in there
+            until(lambda: not traffic.xway(guest, "show")["channels"], "the end of its channel", 20)
+            assert stuck.poll() is None, stuck.stderr()
+        finally:
+            guest.run("pkill -9 -f stuck.py; xway on", check=False)
+    until(lambda: linked(guest), "the link")
+    ends.stream(size=4 << 20, settle=60000)
 
 
 def states(guest: Guest) -> dict[str, str]:
@@ -351,7 +379,7 @@ def test_an_end_that_hangs_holds_up_nobody(machine: Machine, ends: Ends) -> None
     guest.write("/tmp/stuck.py", STUCK)
     with traffic.echoing(third, 7400):
         before = traffic.counters(guest)
-        stuck = guest.start(f"exec python3 /tmp/stuck.py {third.ip4} 7400")
+        stuck = guest.start(f"exec python3 /tmp/stuck.py {third.ip4} 7400 send")
         try:
             until(lambda: "stuck" in stuck.stdout(), "a call that keeps its socket")
             assert traffic.moved(before, traffic.counters(guest))["tx_ring_bytes"] > 100
