@@ -855,10 +855,13 @@ static void conn_lost(struct xway_conn *conn, struct sock *sk)
 		WRITE_ONCE(sk->sk_err, ECONNRESET);
 }
 
-/* How the own words say that the connection falls back or parks */
+/*
+ * How the own words say that the connection falls back or parks. If sockets are turned off here,
+ * they may be turned on again: the peer parks, and asks now and then.
+ */
 static u32 conn_words(const struct xway_conn *conn)
 {
-	return test_bit(XWAY_F_PARK, &conn->flags) ?
+	return test_bit(XWAY_F_PARK, &conn->flags) || READ_ONCE(conn->reason) == XWAY_R_OFF ?
 		XWAY_WORDS_FALLBACK | XWAY_WORDS_PARK : XWAY_WORDS_FALLBACK;
 }
 

@@ -286,8 +286,8 @@ static void ctl_open(struct xway_link *link, const union xway_sock_ctl *msg)
 	memcpy(t.daddr, msg->daddr, sizeof(t.daddr));
 	conn = xway_conn_find(link, &t, msg->mac, &why);
 	if (!conn) {
-		if (why == XWAY_DECLINE_UNKNOWN)
-			xway_adopt_missed();
+		if (why == XWAY_DECLINE_UNKNOWN && xway_adopt_missed())
+			why = XWAY_DECLINE_LATER;
 		goto decline;
 	}
 	/* One channel at a time */
@@ -457,10 +457,8 @@ bool xway_handshake_ctl(struct xway_link *link, struct xway_chan *chan,
 	if (!chan) {
 		if (link->state == XWAY_LINK_UP && xway_attach_is_on())
 			ctl_open(link, msg);
-		else
-			ctl_reply(link, XWAY_CTL_DECLINE, ctl->from,
-				  xway_attach_is_on() ? XWAY_DECLINE_LATER :
-							XWAY_DECLINE_OFF);
+		else	/* who is off may be on again */
+			ctl_reply(link, XWAY_CTL_DECLINE, ctl->from, XWAY_DECLINE_LATER);
 		return true;
 	}
 	conn = container_of(chan, struct xway_conn, chan);

@@ -253,6 +253,23 @@ def test_policy_off_and_on(machine: Machine, ends: Ends) -> None:
     goes_on(machine.dom0, ends, f"pkill -x xwayd; sleep 0.5; xwayd --clear; sleep 2; {again}")
 
 
+@pytest.mark.parametrize("which", ["passive", "active"])
+def test_off_and_on(ends: Ends, which: str) -> None:
+    """An open connection goes on by TCP while one guest has sockets turned off, and gets a ring again."""
+    guest = getattr(ends, which)
+    before = [traffic.counters(one) for one in (ends.active, ends.passive)]
+    a, b = talk(ends, TALK_MOST)
+    by_ring(ends, before, 1)
+    guest.run("xway off --wait 60")
+    was = [traffic.counters(one) for one in (ends.active, ends.passive)]
+    time.sleep(3)  # the other end asks meanwhile
+    now = moved_since(was, ends)
+    assert not any(one["tx_ring_bytes"] or one["detached"] for one in now), now
+    guest.run("xway on")
+    by_ring(ends, was, 1)
+    enough(ends, a, b)
+
+
 def test_link_comes_up_after_connect(machine: Machine, ends: Ends) -> None:
     """A connection that begins while the peer is listed and has no link yet waits, and gets a ring."""
     dom0, guests = machine.dom0, (ends.active, ends.passive)
