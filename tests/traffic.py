@@ -76,8 +76,8 @@ def load(guest: Guest, *addresses: str) -> None:
 
 def unload(guest: Guest) -> None:
     """See that the modules are not loaded, or no more."""
-    guest.run("xway off --wait 20; modprobe -r xway", check=False)
-    assert not guest.run("grep ^xway /proc/modules", check=False).stdout
+    done = guest.run("xway off --wait 20; modprobe -r xway", check=False)
+    assert not guest.run("grep ^xway /proc/modules", check=False).stdout, (done.stdout, done.stderr)
 
 
 def leave(name: str, rows: dict[str, dict[str, str]]) -> None:

@@ -404,6 +404,36 @@ bool xway_attach_adopt(struct sock *sk)
 	return own && !conn;
 }
 
+/**
+ * xway_attach_why_not() - why an open connection with a peer is not attached
+ * @sk: its socket, locked by bh_lock_sock(); an owner may be at work, so this is of the moment
+ *
+ * Context: softirqs are off.
+ * Return: the reason; XWAY_R_NONE if nothing here keeps it from being adopted, as after a
+ * fallback because of something that has passed, or for what the other end uses.
+ */
+enum xway_reason xway_attach_why_not(const struct sock *sk)
+{
+	struct xway_link *link;
+	bool own = false, up;
+
+	if (!xway_attach_is_on())
+		return XWAY_R_OFF;
+	rcu_read_lock();
+	link = peer_link(sk, was_active(sk), &own);
+	up = link && xway_link_is_up(link);
+	rcu_read_unlock();
+	if (!up)
+		return XWAY_R_LINK;
+	if (!own)
+		return XWAY_R_FOREIGN;
+	if (sk->sk_kern_sock)
+		return XWAY_R_KERNEL;
+	if (!xway_proto_is_base(READ_ONCE(sk->sk_prot)) || READ_ONCE(inet_csk(sk)->icsk_ulp_ops))
+		return XWAY_R_BUSY;
+	return xway_attach_unfit(sk);
+}
+
 /*
  * Add the ring's bytes to those that TCP_INFO reports, but not to bytes_acked:
  * TCP judges old ACKs by that (RFC 5961, 5.2). A connection that falls back

@@ -11,6 +11,7 @@
 #include "conn.h"
 #include "core/genl.h"
 #include "netlink.h"
+#include "others.h"
 #include "attach.h"
 
 static struct genl_family family;
@@ -239,11 +240,18 @@ static int put_conn(struct sk_buff *skb, struct xway_conn *conn, const struct ne
 	return 0;
 }
 
+/* The namespace whose connections may be shown; NULL for all */
+static const struct net *shown_to(const struct sk_buff *skb, const struct netlink_callback *cb)
+{
+	const struct net *net = sock_net(skb->sk);
+
+	/* Who may change the modules, and enter any namespace, sees all. */
+	return netlink_capable(cb->skb, CAP_NET_ADMIN) && net_eq(net, &init_net) ? NULL : net;
+}
+
 static int conn_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 {
-	/* Who may change the modules, and enter any namespace, sees all. */
-	bool all = netlink_capable(cb->skb, CAP_NET_ADMIN) && net_eq(sock_net(skb->sk), &init_net);
-	const struct net *net = all ? NULL : sock_net(skb->sk);
+	const struct net *net = shown_to(skb, cb);
 	struct xway_conn *conn;
 	long at = 0;
 
@@ -284,6 +292,64 @@ static int conn_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 	return skb->len;
 }
 
+/* Return: 0; -EMSGSIZE; -ENOENT if it is no peer's any more. */
+static int put_other(struct sk_buff *skb, struct sock *sk)
+{
+	const struct xway_link *link;
+	enum xway_reason why;
+	struct xway_tuple t;
+	int err = -ENOENT, len;
+
+	local_bh_disable();
+	bh_lock_sock(sk);
+	xway_attach_tuple(sk, true, &t);
+	why = xway_attach_why_not(sk);
+	bh_unlock_sock(sk);
+	local_bh_enable();
+	rcu_read_lock();
+	link = xway_addr_find(t.family, t.daddr, true);
+	if (link)
+		err = nla_put_string(skb, XWAY_A_PEER_NAME, link->name);
+	rcu_read_unlock();
+	if (err)
+		return err;
+	len = t.family == AF_INET ? 4 : 16;
+	if (nla_put(skb, XWAY_A_LOCAL, len, t.saddr) ||
+	    nla_put(skb, XWAY_A_REMOTE, len, t.daddr) ||
+	    nla_put_u16(skb, XWAY_A_LOCAL_PORT, ntohs(t.sport)) ||
+	    nla_put_u16(skb, XWAY_A_REMOTE_PORT, ntohs(t.dport)) ||
+	    nla_put_string(skb, XWAY_A_STATE, "not-attached") ||
+	    (why != XWAY_R_NONE &&
+	     nla_put_string(skb, XWAY_A_REASON, xway_reason_names[why])) ||
+	    xway_genl_put_u64(skb, XWAY_A_INODE, sock_i_ino(sk)) ||
+	    nla_put_u32(skb, XWAY_A_NETNS, sock_net(sk)->ns.inum))
+		return -EMSGSIZE;
+	return 0;
+}
+
+static int other_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	const struct net *net = shown_to(skb, cb);
+	u32 bucket = cb->args[0], nth = cb->args[1];
+	struct sock *sk;
+	int err = 0;
+
+	while (err != -EMSGSIZE && (sk = xway_others_next(net, &bucket, &nth))) {
+		void *hdr = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq,
+					&family, NLM_F_MULTI, XWAY_CMD_GET_OTHER);
+
+		err = hdr ? put_other(skb, sk) : -EMSGSIZE;
+		if (hdr && err)
+			genlmsg_cancel(skb, hdr);
+		else if (hdr)
+			genlmsg_end(skb, hdr);
+		sock_put(sk);
+	}
+	cb->args[0] = bucket;
+	cb->args[1] = err == -EMSGSIZE ? nth - 1 : nth;
+	return skb->len;
+}
+
 static const struct nla_policy policy[XWAY_A_MAX + 1] = {
 	[XWAY_A_ON] = NLA_POLICY_MAX(NLA_U8, 1),
 };
@@ -292,6 +358,7 @@ static const struct genl_small_ops small_ops[] = {
 	{ .cmd = XWAY_CMD_GET, .doit = get_doit },
 	{ .cmd = XWAY_CMD_SET, .doit = set_doit },
 	{ .cmd = XWAY_CMD_GET_CONN, .dumpit = conn_dumpit },
+	{ .cmd = XWAY_CMD_GET_OTHER, .dumpit = other_dumpit },
 	{ .cmd = XWAY_CMD_GET_STATS, .doit = stats_doit },
 };
 

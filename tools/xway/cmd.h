@@ -15,6 +15,7 @@ enum {
 
 struct options {
 	bool json;
+	bool all; /* connections that are not attached, too */
 	int wait; /* seconds; -1: not given */
 };
 

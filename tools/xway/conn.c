@@ -27,6 +27,11 @@ static void print(const json_t *conn)
 	printf("%s %s: peer %s, %s", out_endpoint(conn, "local", local, sizeof(local)),
 	       out_endpoint(conn, "remote", remote, sizeof(remote)), out_str(conn, "peer"),
 	       out_str(conn, "state"));
+	if (!strcmp(out_str(conn, "state"), "not-attached")) {
+		printf(" because: %s\n",
+		       json_object_get(conn, "reason") ? out_str(conn, "reason") : "it fell back");
+		return;
+	}
 	if (out_int(conn, "ring_size"))
 		printf(", rings of %s", out_bytes(out_int(conn, "ring_size"), ring));
 	putchar('\n');
@@ -45,7 +50,7 @@ int cmd_conn(int argc, char **argv, const struct options *o)
 	ipc = ipc_open(IPC_SOCKETS);
 	if (!ipc)
 		return EXIT_FAILED;
-	conns = model_conns(ipc);
+	conns = model_conns(ipc, o->all);
 	ipc_close(ipc);
 	if (!conns)
 		return EXIT_FAILED;

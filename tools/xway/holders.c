@@ -10,7 +10,7 @@
 
 json_t *holders_get(struct ipc *ipc)
 {
-	json_t *conns = model_conns(ipc);
+	json_t *conns = model_conns(ipc, false);
 	long long references;
 
 	if (!conns)

@@ -299,10 +299,24 @@ json_t *model_peers_alone(void)
 	return peers;
 }
 
-json_t *model_conns(struct ipc *ipc)
+/* @all: those as well that are not attached */
+json_t *model_conns(struct ipc *ipc, bool all)
 {
-	return get_rows(ipc, IPC_SOCKETS, XWAY_CMD_GET_CONN, take_row,
-			"cannot list the connections");
+	json_t *conns = get_rows(ipc, IPC_SOCKETS, XWAY_CMD_GET_CONN, take_row,
+				 "cannot list the connections"),
+	       *others;
+
+	if (!conns || !all)
+		return conns;
+	others = get_rows(ipc, IPC_SOCKETS, XWAY_CMD_GET_OTHER, take_row,
+			  "cannot list the connections that are not attached");
+	if (others) {
+		json_array_extend(conns, others);
+		json_decref(others);
+		return conns;
+	}
+	json_decref(conns);
+	return NULL;
 }
 
 json_t *model_stats(struct ipc *ipc)

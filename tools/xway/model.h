@@ -13,7 +13,7 @@
 json_t *model_state(struct ipc *ipc);
 json_t *model_peers(struct ipc *ipc);
 json_t *model_peers_alone(void); /* for who asks for nothing else */
-json_t *model_conns(struct ipc *ipc);
+json_t *model_conns(struct ipc *ipc, bool all);
 json_t *model_stats(struct ipc *ipc);
 
 #endif

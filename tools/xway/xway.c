@@ -16,7 +16,7 @@ static const struct {
 } commands[] = {
 	{ "show", cmd_show, "", "the state, and the peers in short (also without a command)" },
 	{ "peer", cmd_peer, "", "the peers" },
-	{ "conn", cmd_conn, "", "the connections: which way each direction goes, and why" },
+	{ "conn", cmd_conn, "[--all]", "the connections: which way each direction goes, and why" },
 	{ "net", cmd_net, "", "the network devices to peers" },
 	{ "stats", cmd_stats, "", "counters, and reasons for which connections stayed on TCP" },
 	{ "on", cmd_on, "", "accelerate new connections" },
@@ -97,18 +97,19 @@ static bool parse_seconds(const char *text, int *seconds)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
-		{ "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, 'V' },
-		{ "wait", required_argument, NULL, 'w' },
-		{ NULL, 0, NULL, 0 },
+		{ "all", no_argument, NULL, 'a' },	  { "json", no_argument, NULL, 'j' },
+		{ "help", no_argument, NULL, 'h' },	  { "version", no_argument, NULL, 'V' },
+		{ "wait", required_argument, NULL, 'w' }, { NULL, 0, NULL, 0 },
 	};
 	struct options o = { .wait = -1 };
 	const char *name = NULL;
 	int c, i;
 
-	while ((c = getopt_long(argc, argv, "jhVw:", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "ajhVw:", options, NULL)) != -1) {
 		switch (c) {
+		case 'a':
+			o.all = true;
+			break;
 		case 'j':
 			o.json = true;
 			break;
@@ -144,6 +145,8 @@ int main(int argc, char **argv)
 		return usage_error("'%s' may be more than one command", name);
 	if (i < 0)
 		return usage_error("'%s' is no command", name);
+	if (o.all && commands[i].run != cmd_conn)
+		return usage_error("--all goes with 'conn' only");
 	if (o.wait >= 0 && commands[i].run != cmd_off)
 		return usage_error("--wait goes with 'off' only");
 	return commands[i].run(argc, argv, &o);

@@ -103,6 +103,16 @@
  *     XWAY_A_INODE		u64, inode of the socket, 0 without one
  *     XWAY_A_NETNS		u32, inode of its network namespace
  *
+ * XWAY_CMD_GET_OTHER (dump): one message for each open connection with a peer that is
+ * not attached. The attributes are as above:
+ *
+ *     XWAY_A_PEER_NAME, XWAY_A_LOCAL, XWAY_A_REMOTE, XWAY_A_LOCAL_PORT,
+ *     XWAY_A_REMOTE_PORT, XWAY_A_INODE, XWAY_A_NETNS
+ *     XWAY_A_STATE		string: "not-attached"
+ *     XWAY_A_REASON		string, what keeps it from being attached now; absent
+ *				if nothing does, as after a fallback because of
+ *				something that has passed
+ *
  * XWAY_CMD_GET_STATS (do): totals since the module was loaded
  *
  *   reply:
@@ -126,6 +136,7 @@ enum xway_cmd {
 	XWAY_CMD_GET_STATS,
 	XWAY_CMD_LOCAL_ADD,
 	XWAY_CMD_LOCAL_DEL,
+	XWAY_CMD_GET_OTHER,
 	__XWAY_CMD_MAX
 };
 

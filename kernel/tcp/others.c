@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Others: open connections with peers that are not attached, for who asks why. Nothing is
+ * kept of them, so TCP's hash is looked through, as inet_diag does it.
+ */
+#include <net/inet_hashtables.h>
+#include <net/tcp.h>
+
+#include "attach.h"
+#include "conn.h"
+#include "others.h"
+
+#define BUCKETS 1024u	/* empty ones between two looks whether others want the processor */
+
+/* Is it open, with a peer, and not attached? RCU read-side section; the socket stays. */
+static bool is_other(const struct sock *sk, const struct net *net)
+{
+	int state = READ_ONCE(sk->sk_state);
+	struct xway_tuple t;
+
+	/* No other state of these is one of a struct sock that is whole. */
+	if (state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT)
+		return false;
+	if ((net && !net_eq(sock_net(sk), net)) || xway_attached_rcu(sk))
+		return false;
+	xway_attach_tuple(sk, true, &t);
+	return xway_addr_find(t.family, t.daddr, true);
+}
+
+static struct sock *nth_of(struct inet_hashinfo *info, u32 bucket, u32 nth, const struct net *net)
+{
+	spinlock_t *lock = inet_ehash_lockp(info, bucket);
+	struct sock *sk, *found = NULL;
+	struct hlist_nulls_node *node;
+
+	rcu_read_lock();
+	spin_lock_bh(lock);
+	sk_nulls_for_each(sk, node, &info->ehash[bucket].chain) {
+		if (!is_other(sk, net) || nth--)
+			continue;
+		if (refcount_inc_not_zero(&sk->sk_refcnt))
+			found = sk;
+		break;
+	}
+	spin_unlock_bh(lock);
+	rcu_read_unlock();
+	return found;
+}
+
+/**
+ * xway_others_next() - the next of them
+ * @net: the only network namespace whose connections are wanted, NULL for all
+ * @bucket: of TCP's hash, where to look; 0 to begin with, and moved on
+ * @nth: place in it, as @bucket
+ *
+ * Connections that come or go meanwhile may be missed, or come twice. Network namespaces
+ * that have a hash of their own are left alone, as by adopt.c.
+ *
+ * Context: process, may sleep.
+ * Return: a socket with a reference, or NULL if there are no more.
+ */
+struct sock *xway_others_next(const struct net *net, u32 *bucket, u32 *nth)
+{
+	struct inet_hashinfo *info = init_net.ipv4.tcp_death_row.hashinfo;
+	struct sock *sk;
+
+	for (; *bucket <= info->ehash_mask; ++*bucket, *nth = 0) {
+		if (!(*bucket % BUCKETS))
+			cond_resched();
+		if (hlist_nulls_empty(&info->ehash[*bucket].chain))
+			continue;
+		sk = nth_of(info, *bucket, (*nth)++, net);
+		if (sk)
+			return sk;
+	}
+	return NULL;
+}
