@@ -214,6 +214,7 @@ const char *xway_decline_name(u32 reason)
 		[XWAY_DECLINE_MEMORY] = "no-memory",
 		[XWAY_DECLINE_LATER] = "later",
 		[XWAY_DECLINE_SERVICE] = "no-service",
+		[XWAY_DECLINE_AGAIN] = "again",
 	};
 
 	if (reason >= XWAY_DECLINES)

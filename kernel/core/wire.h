@@ -115,6 +115,7 @@ enum xway_decline {
 	XWAY_DECLINE_MEMORY = 4,	/* an allocation failed */
 	XWAY_DECLINE_LATER = 5,		/* ask again when some time has passed */
 	XWAY_DECLINE_SERVICE = 6,	/* no client of that service */
+	XWAY_DECLINE_AGAIN = 7,		/* as LATER, but nothing is short: ask for as much */
 	XWAY_DECLINES
 };
 

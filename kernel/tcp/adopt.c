@@ -151,22 +151,19 @@ void xway_adopt_up(struct xway_link *link)
  * when one began.
  *
  * Context: any.
- * Return: true if a scan was due already, or is under way: it may find the connection.
  */
-bool xway_adopt_missed(void)
+void xway_adopt_missed(void)
 {
 	unsigned long due = READ_ONCE(missed_at) + ASKED_AGAIN;
-	bool scanning = work_busy(&scan.work);
 
 	if (!READ_ONCE(running))
-		return false;
+		return;
 	scans_left = scans_left ?: 1;
 	if (time_before(due, jiffies + SCAN_IN))
 		due = jiffies + SCAN_IN;
 	/* A peer may ask without end. */
 	if (queue_delayed_work(xway_conn_wq, &scan, due - jiffies))
 		WRITE_ONCE(missed_at, due);
-	return scanning;
 }
 
 /* ---- settling them ---- */

@@ -10,7 +10,7 @@ struct xway_link;
 #define XWAY_ADOPT_TIME (100 * HZ)
 
 void xway_adopt_up(struct xway_link *link);
-bool xway_adopt_missed(void);
+void xway_adopt_missed(void);
 void xway_adopt_settle(void);
 bool xway_adopt_unsettled(struct xway_conn *conn);
 void xway_adopt_init(void);

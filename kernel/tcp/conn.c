@@ -315,8 +315,13 @@ static void conn_named(struct xway_conn *conn, struct sock *sk)
 	conn_enlist(conn);
 }
 
-/* From now on the peer may be about to adopt its end. */
-static void conn_await_adoption(struct xway_conn *conn)
+/**
+ * xway_conn_await_adoption() - from now on the peer may be about to adopt its end
+ * @conn: connection
+ *
+ * Context: any.
+ */
+void xway_conn_await_adoption(struct xway_conn *conn)
 {
 	WRITE_ONCE(conn->adopt_until, (jiffies + XWAY_ADOPT_TIME) ?: 1);
 }
@@ -365,7 +370,7 @@ static void isn_by_counts(const struct xway_conn *conn, const struct xway_conn *
  */
 void xway_conn_adopted(struct xway_conn *conn, struct sock *sk)
 {
-	conn_await_adoption(conn);
+	xway_conn_await_adoption(conn);
 	isn_by_counts(conn, NULL, sk, conn->isn[0]);
 	conn_named(conn, sk);
 }
@@ -444,7 +449,7 @@ static bool conn_linked(struct xway_conn *conn)
 			atomic_dec(&xway_no_link.conns);
 			atomic_inc(&tl->conns);
 			WRITE_ONCE(conn->chan.link, link);
-			conn_await_adoption(conn);
+			xway_conn_await_adoption(conn);
 			/* Last: pairs with xway_conn_waiting(). */
 			smp_store_release(&conn->tl, tl);
 			xway_tcp_link_put(&xway_no_link);
@@ -861,8 +866,10 @@ static void conn_lost(struct xway_conn *conn, struct sock *sk)
  */
 static u32 conn_words(const struct xway_conn *conn)
 {
-	return test_bit(XWAY_F_PARK, &conn->flags) || READ_ONCE(conn->reason) == XWAY_R_OFF ?
-		XWAY_WORDS_FALLBACK | XWAY_WORDS_PARK : XWAY_WORDS_FALLBACK;
+	if (test_bit(XWAY_F_PARK, &conn->flags) || READ_ONCE(conn->reason) == XWAY_R_OFF ||
+	    !xway_attach_is_on())
+		return XWAY_WORDS_FALLBACK | XWAY_WORDS_PARK;
+	return XWAY_WORDS_FALLBACK;
 }
 
 /* Does the peer know what to do if this end cuts? */
@@ -1031,6 +1038,8 @@ static void conn_peer_fell_back(struct xway_conn *conn, u32 flags)
 	if (!(flags & XWAY_WORDS_FALLBACK))
 		return;
 	if (flags & XWAY_WORDS_PARK) {
+		/* It may have been turned off there, and adopts its end when that is over. */
+		xway_conn_await_adoption(conn);
 		xway_conn_park(conn, xway_link_is_up(conn->chan.link) ?
 				     XWAY_R_IDLE : XWAY_R_LINK);
 		return;

@@ -193,6 +193,8 @@ struct xway_rx {
  * @grown: times that it gave up its ring for a larger one, at most DOUBLINGS
  * @stalls: times that this end had it park because nobody read; @work counts
  * @postponed: times that it was told to ask later, at most POSTPONED_MAX
+ * @refused: times that this end or the peer had no room for a ring, or may have had none, at
+ *	most REFUSED_MAX
  * @silent: looks of timeout.c in a row, one a second, at which bytes were unread
  *	and the peer's kernel was silent
  * @silent_cons: the peer's index at the last look of timeout.c
@@ -202,7 +204,7 @@ struct xway_rx {
  * @idle_since: when that was, in jiffies
  * @ask_at: no channel is asked for or accepted before, in jiffies, if
  *	@postponed
- * @adopt_until: until then the peer may adopt its end, in jiffies; 0 if there was a link
+ * @adopt_until: until then the peer may adopt its end, in jiffies; 0 if it had it attached
  *	from the beginning
  * @grow_at: no look for a larger ring before, in jiffies, see ringsize.c
  * @retry_at: when @work tries a fallback again, in jiffies
@@ -248,6 +250,7 @@ struct xway_conn {
 	u8 grown;
 	u8 stalls;
 	u8 postponed;
+	u8 refused;
 	u32 silent;
 	u32 silent_cons;
 	u32 silent_prod;
@@ -284,6 +287,7 @@ struct xway_conn *xway_conn_create(struct sock *sk, struct xway_link *link,
 void xway_conn_free(struct xway_conn *conn);
 void xway_conn_established(struct xway_conn *conn, struct sock *sk);
 void xway_conn_adopted(struct xway_conn *conn, struct sock *sk);
+void xway_conn_await_adoption(struct xway_conn *conn);
 struct xway_conn *xway_conn_replace(struct xway_conn *conn, struct sock *sk);
 void xway_conn_unlist(struct xway_conn *conn);
 u64 xway_conn_mac(const struct xway_conn *conn, bool by_active);

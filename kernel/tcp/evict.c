@@ -192,11 +192,13 @@ bool xway_evict_too_early(const struct xway_conn *conn)
 void xway_evict_replace(struct xway_conn *fresh, const struct xway_conn *conn)
 {
 	xway_evict_begin(fresh);
-	if (conn->reason == XWAY_R_LIMIT || conn->reason == XWAY_R_MEMORY)
+	if (conn->reason == XWAY_R_LIMIT || conn->reason == XWAY_R_MEMORY) {
 		WRITE_ONCE(fresh->ask_at, jiffies + (idle() << POSTPONED_MAX));
-	else if (conn->reason == XWAY_R_STALLED && conn->stalls > 1)
+		WRITE_ONCE(fresh->refused, 1);
+	} else if (conn->reason == XWAY_R_STALLED && conn->stalls > 1) {
 		WRITE_ONCE(fresh->ask_at, jiffies +
 			   (idle() << min(conn->stalls - 1, POSTPONED_MAX)));
+	}
 }
 
 /**

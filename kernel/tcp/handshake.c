@@ -24,6 +24,8 @@
 #include "attach.h"
 #include "timeout.h"
 
+#define REFUSED_MAX 3
+
 static int half_try(struct xway_conn *conn, u32 pages)
 {
 	void **ring = kcalloc(pages, sizeof(*ring), GFP_KERNEL);
@@ -195,12 +197,20 @@ static enum xway_reason scarce(int err)
 	       err == -ENOMEM ? XWAY_R_MEMORY : XWAY_R_NONE;
 }
 
+/* This end or the peer has, or may have, no room for a ring of that size. */
+static void refuse(struct xway_conn *conn)
+{
+	WRITE_ONCE(conn->refused, min(conn->refused + 1, REFUSED_MAX));
+}
+
 /* There is no channel, or not now. A fallback that has waited for it goes on. */
 static void half_failed(struct xway_conn *conn, int err)
 {
 	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
-	if (scarce(err) != XWAY_R_NONE)
+	if (scarce(err) != XWAY_R_NONE) {
+		refuse(conn);
 		xway_evict_postpone(conn, scarce(err));
+	}
 	xway_conn_queue(conn);
 }
 
@@ -211,7 +221,7 @@ static void half_failed(struct xway_conn *conn, int err)
  */
 static u32 most_pages(const struct xway_conn *conn)
 {
-	u8 n = READ_ONCE(conn->postponed);
+	u8 n = READ_ONCE(conn->refused);
 
 	return max(XWAY_RING_PAGES_MAX >> (n > 1 ? 2 * n : 0), xway_ringsize_min());
 }
@@ -261,6 +271,9 @@ static bool another_may_follow(struct xway_conn *conn)
 
 	if (READ_ONCE(conn->flags) & (BIT(XWAY_F_PARK) | BIT(XWAY_F_GOT_CLOSE)))
 		return true;
+	/* Sockets were turned off and on: it is adopted once it has fallen back. */
+	if (READ_ONCE(conn->reason) == XWAY_R_OFF)
+		return true;
 	rcu_read_lock();
 	peer = rcu_dereference(conn->chan.peer);
 	ret = peer && (READ_ONCE(peer->flags) & XWAY_WORDS_PARK);
@@ -286,8 +299,8 @@ static void ctl_open(struct xway_link *link, const union xway_sock_ctl *msg)
 	memcpy(t.daddr, msg->daddr, sizeof(t.daddr));
 	conn = xway_conn_find(link, &t, msg->mac, &why);
 	if (!conn) {
-		if (why == XWAY_DECLINE_UNKNOWN && xway_adopt_missed())
-			why = XWAY_DECLINE_LATER;
+		if (why == XWAY_DECLINE_UNKNOWN)
+			xway_adopt_missed();
 		goto decline;
 	}
 	/* One channel at a time */
@@ -425,14 +438,19 @@ static void ctl_decline(struct xway_conn *conn, const struct xway_ctl *msg)
 
 	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
 	half_free(conn);
+	if (msg->arg == XWAY_DECLINE_AGAIN)
+		xway_conn_await_adoption(conn);
 	/* Older peers say MEMORY where we say LATER. */
-	if (msg->arg == XWAY_DECLINE_LATER || msg->arg == XWAY_DECLINE_MEMORY ||
-	    another_proof(conn, msg->arg))
+	if (msg->arg == XWAY_DECLINE_LATER || msg->arg == XWAY_DECLINE_MEMORY) {
+		refuse(conn);
 		xway_evict_postpone(conn, XWAY_R_NONE);
-	else
+	} else if (msg->arg == XWAY_DECLINE_AGAIN || another_proof(conn, msg->arg)) {
+		xway_evict_postpone(conn, XWAY_R_NONE);
+	} else {
 		xway_conn_fallback(conn,
 				   why[array_index_nospec(arg, ARRAY_SIZE(why))] ?:
 				 XWAY_R_UNKNOWN);
+	}
 	/* A fallback that was asked for earlier has waited for this answer. */
 	xway_conn_queue(conn);
 }
@@ -458,7 +476,9 @@ bool xway_handshake_ctl(struct xway_link *link, struct xway_chan *chan,
 		if (link->state == XWAY_LINK_UP && xway_attach_is_on())
 			ctl_open(link, msg);
 		else	/* who is off may be on again */
-			ctl_reply(link, XWAY_CTL_DECLINE, ctl->from, XWAY_DECLINE_LATER);
+			ctl_reply(link, XWAY_CTL_DECLINE, ctl->from,
+				  xway_attach_is_on() ? XWAY_DECLINE_LATER :
+							XWAY_DECLINE_AGAIN);
 		return true;
 	}
 	conn = container_of(chan, struct xway_conn, chan);

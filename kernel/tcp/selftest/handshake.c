@@ -180,6 +180,31 @@ static bool unknown_is_asked_again(void)
 	return true;
 }
 
+/* A peer that is off is asked again, for as much, and when it is on may adopt its end. */
+static bool off_is_asked_again(void)
+{
+	union xway_sock_ctl open, first;
+	int i;
+
+	EXPECT(ask(&first));
+	for (i = 0; i < 3; i++) {
+		EXPECT(say_no(XWAY_DECLINE_AGAIN) && conn[P]->postponed);
+		EXPECT(!test_bit(XWAY_F_FALLBACK, &conn[P]->flags));
+		conn[P]->postponed = 0;
+		EXPECT(ask(&open) && open.ctl.ring_pages == first.ctl.ring_pages);
+	}
+	EXPECT(say_no(XWAY_DECLINE_UNKNOWN) && conn[P]->postponed);
+	EXPECT(!test_bit(XWAY_F_FALLBACK, &conn[P]->flags));
+	conn[P]->postponed = 0;
+	EXPECT(ask(&open) && say_no(XWAY_DECLINE_LATER));
+	conn[P]->postponed = 0;
+	EXPECT(ask(&open) && say_no(XWAY_DECLINE_LATER));
+	conn[P]->postponed = 0;
+	/* LATER may mean that the peer has no room for so much. */
+	EXPECT(ask(&open) && open.ctl.ring_pages < first.ctl.ring_pages);
+	return true;
+}
+
 /* Somebody may be inside TCP's calls: no channel yet. */
 static bool unsettled(void)
 {
@@ -424,6 +449,7 @@ const struct xway_test handshake_tests[] = {
 	{ "proof_counted_passive", proof_counted_passive, ATTACHED },
 	{ "proof_counted_differs", proof_counted_differs, ATTACHED },
 	{ "unknown_is_asked_again", unknown_is_asked_again, ATTACHED },
+	{ "off_is_asked_again", off_is_asked_again, ATTACHED },
 	{ "unsettled", unsettled, ATTACHED },
 	{ "rings_limit", rings_limit, ATTACHED },
 	{ "rings_limit_asking", rings_limit_asking, ATTACHED },
