@@ -372,6 +372,9 @@ static void ctl_accept(struct xway_conn *conn, const union xway_sock_ctl *msg)
 {
 	int err;
 
+	/* The link ends, and our half with it: xway_handshake_abort(). */
+	if (conn->state != XWAY_CONN_OPENING)
+		return;
 	/* Whoever set one of these may have seen that there is no ring to read,
 	 * and lets our half be closed. The peer does not use its ring without
 	 * our XWAY_WORDS_OPEN.

@@ -3,6 +3,7 @@
 #include <linux/jiffies.h>
 
 #include "tcp/evict.h"
+#include "tcp/handshake.h"
 #include "ends.h"
 
 static bool proof_both_ways(void)
@@ -202,6 +203,24 @@ static bool off_is_asked_again(void)
 	conn[P]->postponed = 0;
 	/* LATER may mean that the peer has no room for so much. */
 	EXPECT(ask(&open) && open.ctl.ring_pages < first.ctl.ring_pages);
+	return true;
+}
+
+/* The link ends while OPEN is not answered, and the answer comes before the half is freed. */
+static bool accept_after_abort(void)
+{
+	union xway_sock_ctl open, msg;
+
+	EXPECT(ask(&open) && give(A, &open) && take(A, &msg));
+	EXPECT(msg.ctl.type == XWAY_CTL_ACCEPT);
+	mutex_lock(&conn[P]->rx.lock);
+	xway_handshake_abort(conn[P]);
+	mutex_unlock(&conn[P]->rx.lock);
+	EXPECT(give(P, &msg));
+	EXPECT(conn[P]->state == XWAY_CONN_TCP && conn[P]->chan.ring_pages);
+	EXPECT(!conn[P]->chan.peer_ring_pages);
+	xway_handshake_aborted(conn[P]);
+	EXPECT(!conn[P]->chan.ring_pages);
 	return true;
 }
 
@@ -450,6 +469,7 @@ const struct xway_test handshake_tests[] = {
 	{ "proof_counted_differs", proof_counted_differs, ATTACHED },
 	{ "unknown_is_asked_again", unknown_is_asked_again, ATTACHED },
 	{ "off_is_asked_again", off_is_asked_again, ATTACHED },
+	{ "accept_after_abort", accept_after_abort, ATTACHED },
 	{ "unsettled", unsettled, ATTACHED },
 	{ "rings_limit", rings_limit, ATTACHED },
 	{ "rings_limit_asking", rings_limit_asking, ATTACHED },
