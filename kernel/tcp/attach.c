@@ -366,6 +366,17 @@ static bool was_active(const struct sock *sk)
 	return ((u32)tp->bytes_acked + tp->snd_nxt - tp->snd_una - sent) & 1;
 }
 
+/* Why a socket that is locked, or has a spinlock held, cannot be adopted now; or XWAY_R_NONE */
+static enum xway_reason no_adoption(struct sock *sk)
+{
+	if (sk->sk_kern_sock)
+		return XWAY_R_KERNEL;
+	if (!xway_proto_untouched(sk) || !xway_proto_is_base(READ_ONCE(sk->sk_prot)) ||
+	    inet_csk(sk)->icsk_ulp_ops)
+		return XWAY_R_BUSY;
+	return xway_attach_unfit(sk);
+}
+
 /**
  * xway_attach_adopt() - attach a connection that is older than the session, if it is fit
  * @sk: its socket, locked by bh_lock_sock() and owned by nobody
@@ -381,8 +392,7 @@ bool xway_attach_adopt(struct sock *sk)
 	struct xway_link *link;
 
 	if (sk->sk_state != TCP_ESTABLISHED || sk->sk_shutdown || sock_flag(sk, SOCK_DEAD) ||
-	    sk->sk_kern_sock || !xway_proto_untouched(sk) || !may_take(sk) ||
-	    inet_csk(sk)->icsk_ulp_ops || xway_attach_unfit(sk) != XWAY_R_NONE)
+	    !xway_attach_is_on() || no_adoption(sk) != XWAY_R_NONE)
 		return false;
 	/* Before Linux 6.12.60 accept() of MPTCP looks at sk_prot of a child that it has
 	 * grafted, without the lock, and puts TCP's table into the socket afterwards.
@@ -407,31 +417,34 @@ bool xway_attach_adopt(struct sock *sk)
 /**
  * xway_attach_why_not() - why an open connection with a peer is not attached
  * @sk: its socket, locked by bh_lock_sock(); an owner may be at work, so this is of the moment
+ * @why: set to the reason; XWAY_R_NONE if nothing here keeps it from being adopted, as after
+ *	a fallback because of something that has passed, or for what the other end uses
+ *
+ * Who may look into another network namespace alone learns nothing there of which addresses
+ * are peers': its own addresses are none of this domain's.
  *
  * Context: softirqs are off.
- * Return: the reason; XWAY_R_NONE if nothing here keeps it from being adopted, as after a
- * fallback because of something that has passed, or for what the other end uses.
+ * Return: false if it is attached, is about to be, or is not to be shown.
  */
-enum xway_reason xway_attach_why_not(const struct sock *sk)
+bool xway_attach_why_not(struct sock *sk, enum xway_reason *why)
 {
+	bool on = xway_attach_is_on(), own = false, up;
 	struct xway_link *link;
-	bool own = false, up;
 
-	if (!xway_attach_is_on())
-		return XWAY_R_OFF;
+	if (sk->sk_state != TCP_ESTABLISHED || sk->sk_shutdown || sock_flag(sk, SOCK_DEAD) ||
+	    xway_attached_rcu(sk) || (!sk->sk_socket && !sk->sk_kern_sock))
+		return false;
 	rcu_read_lock();
 	link = peer_link(sk, was_active(sk), &own);
 	up = link && xway_link_is_up(link);
 	rcu_read_unlock();
-	if (!up)
-		return XWAY_R_LINK;
-	if (!own)
-		return XWAY_R_FOREIGN;
-	if (sk->sk_kern_sock)
-		return XWAY_R_KERNEL;
-	if (!xway_proto_is_base(READ_ONCE(sk->sk_prot)) || READ_ONCE(inet_csk(sk)->icsk_ulp_ops))
-		return XWAY_R_BUSY;
-	return xway_attach_unfit(sk);
+	if (!link || (!own && !net_eq(sock_net(sk), &init_net)))
+		return false;
+	*why = !on ? XWAY_R_OFF : !up ? XWAY_R_LINK : !own ? XWAY_R_FOREIGN : no_adoption(sk);
+	/* An owner may be about to close it: then it has no struct socket at any moment. */
+	if (*why == XWAY_R_NONE && !sock_owned_by_user(sk) && !xway_proto_has_base_ops(sk))
+		*why = XWAY_R_BUSY;
+	return true;
 }
 
 /*

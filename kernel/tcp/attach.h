@@ -16,7 +16,7 @@ bool xway_attach_is_on(void);
 bool xway_attach_candidate(const struct sock *sk);
 bool xway_attach_adopt(struct sock *sk);
 enum xway_reason xway_attach_unfit(const struct sock *sk);
-enum xway_reason xway_attach_why_not(const struct sock *sk);
+bool xway_attach_why_not(struct sock *sk, enum xway_reason *why);
 void xway_attach_accepted(struct xway_conn *conn, struct sock *sk);
 void xway_detach(struct xway_conn *conn, struct sock *sk);
 bool xway_detach_or_park(struct xway_conn *conn, struct sock *sk);

@@ -292,20 +292,27 @@ static int conn_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 	return skb->len;
 }
 
-/* Return: 0; -EMSGSIZE; -ENOENT if it is no peer's any more. */
+/* Return: 0; -EMSGSIZE; -ENOENT if it is not to be shown. */
 static int put_other(struct sk_buff *skb, struct sock *sk)
 {
 	const struct xway_link *link;
+	int err = -ENOENT, len;
 	enum xway_reason why;
 	struct xway_tuple t;
-	int err = -ENOENT, len;
+	u32 netns = 0;
+	bool shown;
 
 	local_bh_disable();
 	bh_lock_sock(sk);
 	xway_attach_tuple(sk, true, &t);
-	why = xway_attach_why_not(sk);
+	shown = xway_attach_why_not(sk, &why);
+	/* A socket of the kernel's may have no reference on its namespace. */
+	if (sk->sk_net_refcnt)
+		netns = sock_net(sk)->ns.inum;
 	bh_unlock_sock(sk);
 	local_bh_enable();
+	if (!shown)
+		return -ENOENT;
 	rcu_read_lock();
 	link = xway_addr_find(t.family, t.daddr, true);
 	if (link)
@@ -322,7 +329,7 @@ static int put_other(struct sk_buff *skb, struct sock *sk)
 	    (why != XWAY_R_NONE &&
 	     nla_put_string(skb, XWAY_A_REASON, xway_reason_names[why])) ||
 	    xway_genl_put_u64(skb, XWAY_A_INODE, sock_i_ino(sk)) ||
-	    nla_put_u32(skb, XWAY_A_NETNS, sock_net(sk)->ns.inum))
+	    nla_put_u32(skb, XWAY_A_NETNS, netns))
 		return -EMSGSIZE;
 	return 0;
 }

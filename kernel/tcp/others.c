@@ -15,11 +15,9 @@
 /* Is it open, with a peer, and not attached? RCU read-side section; the socket stays. */
 static bool is_other(const struct sock *sk, const struct net *net)
 {
-	int state = READ_ONCE(sk->sk_state);
 	struct xway_tuple t;
 
-	/* No other state of these is one of a struct sock that is whole. */
-	if (state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT)
+	if (READ_ONCE(sk->sk_state) != TCP_ESTABLISHED)
 		return false;
 	if ((net && !net_eq(sock_net(sk), net)) || xway_attached_rcu(sk))
 		return false;
