@@ -415,12 +415,13 @@ static void ctl_accept(struct xway_conn *conn, const union xway_sock_ctl *msg)
 }
 
 /*
- * Can the answer become another one? The peer may not have adopted its end yet. Or it
- * has, and knows only the numbers that follow from the bytes that were counted.
+ * Can the answer become another one? The peer may not have adopted its end yet, or may be
+ * about to load the module for sockets. Or it has, and knows only the numbers that follow from
+ * the bytes that were counted.
  */
-static bool another_proof(struct xway_conn *conn, u32 answer)
+static bool another_answer(struct xway_conn *conn, u32 answer)
 {
-	if (answer == XWAY_DECLINE_UNKNOWN)
+	if (answer == XWAY_DECLINE_UNKNOWN || answer == XWAY_DECLINE_SERVICE)
 		return conn->adopt_until && time_before(jiffies, conn->adopt_until);
 	if (answer != XWAY_DECLINE_PROOF || conn->proof ||
 	    !memcmp(conn->isn[0], conn->isn[1], sizeof(conn->isn[0])))
@@ -447,7 +448,7 @@ static void ctl_decline(struct xway_conn *conn, const struct xway_ctl *msg)
 	if (msg->arg == XWAY_DECLINE_LATER || msg->arg == XWAY_DECLINE_MEMORY) {
 		refuse(conn);
 		xway_evict_postpone(conn, XWAY_R_NONE);
-	} else if (msg->arg == XWAY_DECLINE_AGAIN || another_proof(conn, msg->arg)) {
+	} else if (msg->arg == XWAY_DECLINE_AGAIN || another_answer(conn, msg->arg)) {
 		xway_evict_postpone(conn, XWAY_R_NONE);
 	} else {
 		xway_conn_fallback(conn,

@@ -197,6 +197,10 @@ static bool off_is_asked_again(void)
 	EXPECT(say_no(XWAY_DECLINE_UNKNOWN) && conn[P]->postponed);
 	EXPECT(!test_bit(XWAY_F_FALLBACK, &conn[P]->flags));
 	conn[P]->postponed = 0;
+	/* It may have unloaded the module, and loads the next one. */
+	EXPECT(ask(&open) && say_no(XWAY_DECLINE_SERVICE) && conn[P]->postponed);
+	EXPECT(!test_bit(XWAY_F_FALLBACK, &conn[P]->flags));
+	conn[P]->postponed = 0;
 	EXPECT(ask(&open) && say_no(XWAY_DECLINE_LATER));
 	conn[P]->postponed = 0;
 	EXPECT(ask(&open) && say_no(XWAY_DECLINE_LATER));
