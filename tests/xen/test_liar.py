@@ -58,7 +58,7 @@ while True:
             sock.settimeout(5)
             talk(sock)
     except OSError:
-        pass
+        time.sleep(0.1)
 """
 
 

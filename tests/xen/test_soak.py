@@ -3,6 +3,7 @@
 `make soak`, an hour each; XWAY_TEST_SOAK_SECONDS says how long, XWAY_TEST_SOAK_SEED which lives.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -25,7 +26,7 @@ from tests.xen.test_liar import CHURN, KEEP_PAGES, KEEPS, LIES, PARAMETERS, TALK
 SECONDS = int(os.environ.get("XWAY_TEST_SOAK_SECONDS", "3600"))
 SEED = int(os.environ.get("XWAY_TEST_SOAK_SEED", str(int(time.time()))))
 LIFE, CHECKS, SEEN = "/tmp/life.py", "/tmp/checks.py", "/tmp/life.json"
-PORT = 7400
+PORT, ECHO = 7400, 7401
 CONNECTIONS = 6
 
 pytestmark = [
@@ -203,8 +204,8 @@ def talk(guest: Guest, *others: Guest) -> None:
     guest.write("/tmp/talk.py", TALK)
     guest.write("/tmp/churn.py", CHURN)
     for other in others:
-        guest.start(f"exec python3 /tmp/talk.py {other.ip4} {PORT}")
-        guest.start(f"exec python3 /tmp/churn.py {other.ip4} {PORT} 2")
+        guest.start(f"exec python3 /tmp/talk.py {other.ip4} {ECHO}")
+        guest.start(f"exec python3 /tmp/churn.py {other.ip4} {ECHO} 2")
 
 
 def unrevoked(guest: Guest) -> int:
@@ -219,6 +220,9 @@ def test_liar(machine: Machine, honest: Honest) -> None:
     before = [traffic.counters(guest) for guest in honest.guests]
     begin, lies = time.monotonic(), [0] * len(LIES)
     make_liar(machine, liar, "mmnet")
+    servers = contextlib.ExitStack()
+    for guest in honest.guests:
+        servers.enter_context(traffic.echoing(guest, ECHO))
     talk(liar, *honest.guests)
     until(lambda: linked(liar), "the liar's link")
     was = honest.seen()["errors"]
@@ -253,6 +257,7 @@ def test_liar(machine: Machine, honest: Honest) -> None:
         for guest in honest.guests:
             until(lambda guest=guest: not unrevoked(guest), f"pages of {guest.name}")
         goes_on("the liar's end")
+    servers.close()
     now = [
         traffic.moved(then, traffic.counters(one)) for then, one in zip(before, honest.guests, strict=True)
     ]
