@@ -43,6 +43,7 @@ def making(folder: Path) -> Iterator[Path | None]:
             yield work
             work.chmod(0o755)
             work.rename(folder)
+            os.utime(folder)  # what was unpacked may have brought its own date
         finally:
             shutil.rmtree(work, ignore_errors=True)
     alike = folder.parent.glob(folder.name.partition("-")[0] + "-*")
