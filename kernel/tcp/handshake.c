@@ -415,19 +415,31 @@ static void ctl_accept(struct xway_conn *conn, const union xway_sock_ctl *msg)
 }
 
 /*
- * Can the answer become another one? The peer may not have adopted its end yet, or may be
- * about to load the module for sockets. Or it has, and knows only the numbers that follow from
- * the bytes that were counted.
+ * Can the answer become another one? The peer may have room later, or be turned on, and adopt
+ * its end then; or be about to load the module for sockets. Or it has adopted it, and knows only
+ * the numbers that follow from the bytes that were counted.
  */
 static bool another_answer(struct xway_conn *conn, u32 answer)
 {
-	if (answer == XWAY_DECLINE_UNKNOWN || answer == XWAY_DECLINE_SERVICE)
+	switch (answer) {
+	case XWAY_DECLINE_MEMORY:	/* older peers, where we say LATER */
+	case XWAY_DECLINE_LATER:
+		refuse(conn);
+		return true;
+	case XWAY_DECLINE_AGAIN:
+		xway_conn_await_adoption(conn);
+		return true;
+	case XWAY_DECLINE_UNKNOWN:
+	case XWAY_DECLINE_SERVICE:
 		return conn->adopt_until && time_before(jiffies, conn->adopt_until);
-	if (answer != XWAY_DECLINE_PROOF || conn->proof ||
-	    !memcmp(conn->isn[0], conn->isn[1], sizeof(conn->isn[0])))
+	case XWAY_DECLINE_PROOF:
+		if (conn->proof || !memcmp(conn->isn[0], conn->isn[1], sizeof(conn->isn[0])))
+			return false;
+		WRITE_ONCE(conn->proof, true);
+		return true;
+	default:
 		return false;
-	WRITE_ONCE(conn->proof, true);
-	return true;
+	}
 }
 
 static void ctl_decline(struct xway_conn *conn, const struct xway_ctl *msg)
@@ -442,19 +454,12 @@ static void ctl_decline(struct xway_conn *conn, const struct xway_ctl *msg)
 
 	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
 	half_free(conn);
-	if (msg->arg == XWAY_DECLINE_AGAIN)
-		xway_conn_await_adoption(conn);
-	/* Older peers say MEMORY where we say LATER. */
-	if (msg->arg == XWAY_DECLINE_LATER || msg->arg == XWAY_DECLINE_MEMORY) {
-		refuse(conn);
+	if (another_answer(conn, msg->arg))
 		xway_evict_postpone(conn, XWAY_R_NONE);
-	} else if (msg->arg == XWAY_DECLINE_AGAIN || another_answer(conn, msg->arg)) {
-		xway_evict_postpone(conn, XWAY_R_NONE);
-	} else {
+	else
 		xway_conn_fallback(conn,
 				   why[array_index_nospec(arg, ARRAY_SIZE(why))] ?:
 				 XWAY_R_UNKNOWN);
-	}
 	/* A fallback that was asked for earlier has waited for this answer. */
 	xway_conn_queue(conn);
 }
