@@ -335,6 +335,24 @@ out:
 }
 
 /**
+ * xway_attach_to_peer() - is the other end of a connection a peer's, as far as an address says?
+ * @sk: an established socket, not locked
+ *
+ * Context: any.
+ * Return: true if its far address is that of a peer.
+ */
+bool xway_attach_to_peer(const struct sock *sk)
+{
+	__be32 addr[4];
+	bool ret;
+
+	rcu_read_lock();
+	ret = xway_addr_find(remote(sk, addr), addr, true);
+	rcu_read_unlock();
+	return ret;
+}
+
+/**
  * xway_attach_candidate() - may a socket be adopted, as far as a look from outside says?
  * @sk: an established socket, not locked
  *
@@ -343,15 +361,7 @@ out:
  */
 bool xway_attach_candidate(const struct sock *sk)
 {
-	__be32 addr[4];
-	bool ret;
-
-	if (!may_take(sk))
-		return false;
-	rcu_read_lock();
-	ret = xway_addr_find(remote(sk, addr), addr, true);
-	rcu_read_unlock();
-	return ret;
+	return may_take(sk) && xway_attach_to_peer(sk);
 }
 
 /*
@@ -364,6 +374,12 @@ static bool was_active(const struct sock *sk)
 	u32 sent = tp->bytes_sent - tp->bytes_retrans;
 
 	return ((u32)tp->bytes_acked + tp->snd_nxt - tp->snd_una - sent) & 1;
+}
+
+/* Is a socket that is locked, or has a spinlock held, open both ways? */
+static bool is_open(const struct sock *sk)
+{
+	return sk->sk_state == TCP_ESTABLISHED && !sk->sk_shutdown && !sock_flag(sk, SOCK_DEAD);
 }
 
 /* Why a socket that is locked, or has a spinlock held, cannot be adopted now; or XWAY_R_NONE */
@@ -391,8 +407,7 @@ bool xway_attach_adopt(struct sock *sk)
 	struct xway_conn *conn = NULL;
 	struct xway_link *link;
 
-	if (sk->sk_state != TCP_ESTABLISHED || sk->sk_shutdown || sock_flag(sk, SOCK_DEAD) ||
-	    !xway_attach_is_on() || no_adoption(sk) != XWAY_R_NONE)
+	if (!is_open(sk) || !xway_attach_is_on() || no_adoption(sk) != XWAY_R_NONE)
 		return false;
 	/* Before Linux 6.12.60 accept() of MPTCP looks at sk_prot of a child that it has
 	 * grafted, without the lock, and puts TCP's table into the socket afterwards.
@@ -431,8 +446,7 @@ bool xway_attach_why_not(struct sock *sk, enum xway_reason *why)
 	bool on = xway_attach_is_on(), own = false, up;
 	struct xway_link *link;
 
-	if (sk->sk_state != TCP_ESTABLISHED || sk->sk_shutdown || sock_flag(sk, SOCK_DEAD) ||
-	    xway_attached_rcu(sk) || (!sk->sk_socket && !sk->sk_kern_sock))
+	if (!is_open(sk) || xway_attached_rcu(sk) || (!sk->sk_socket && !sk->sk_kern_sock))
 		return false;
 	rcu_read_lock();
 	link = peer_link(sk, was_active(sk), &own);

@@ -13,6 +13,7 @@ int xway_attach_init(void);
 void xway_attach_exit(void);
 void xway_attach_set(bool on);
 bool xway_attach_is_on(void);
+bool xway_attach_to_peer(const struct sock *sk);
 bool xway_attach_candidate(const struct sock *sk);
 bool xway_attach_adopt(struct sock *sk);
 enum xway_reason xway_attach_unfit(const struct sock *sk);

@@ -197,13 +197,24 @@ static bool socket_of(struct xway_conn *conn, const struct net *net, u64 *inode,
 	return ret;
 }
 
+/* Addresses and ports. @active: this is the end that connected, by @t */
+static int put_ends(struct sk_buff *skb, const struct xway_tuple *t, bool active)
+{
+	const __be32 *near = active ? t->saddr : t->daddr;
+	const __be32 *far = active ? t->daddr : t->saddr;
+	int len = t->family == AF_INET ? 4 : 16;
+
+	if (nla_put(skb, XWAY_A_LOCAL, len, near) ||
+	    nla_put(skb, XWAY_A_REMOTE, len, far) ||
+	    nla_put_u16(skb, XWAY_A_LOCAL_PORT, ntohs(active ? t->sport : t->dport)) ||
+	    nla_put_u16(skb, XWAY_A_REMOTE_PORT, ntohs(active ? t->dport : t->sport)))
+		return -EMSGSIZE;
+	return 0;
+}
+
 /* Return: 0; -EMSGSIZE; -ENOENT if the connection must not be shown, see socket_of(). */
 static int put_conn(struct sk_buff *skb, struct xway_conn *conn, const struct net *net)
 {
-	const struct xway_tuple *t = &conn->tuple;
-	const __be32 *near = conn->active ? t->saddr : t->daddr;
-	const __be32 *far = conn->active ? t->daddr : t->saddr;
-	int len = t->family == AF_INET ? 4 : 16;
 	const struct xway_link *link = xway_conn_link(conn);
 	enum xway_reason why = conn->reason;
 	const char *rx;
@@ -217,12 +228,7 @@ static int put_conn(struct sk_buff *skb, struct xway_conn *conn, const struct ne
 	if (why == XWAY_R_NONE && !xway_link_is_up(link))
 		why = XWAY_R_LINK;
 	if (nla_put_string(skb, XWAY_A_PEER_NAME, link->name) ||
-	    nla_put(skb, XWAY_A_LOCAL, len, near) ||
-	    nla_put(skb, XWAY_A_REMOTE, len, far) ||
-	    nla_put_u16(skb, XWAY_A_LOCAL_PORT,
-			ntohs(conn->active ? t->sport : t->dport)) ||
-	    nla_put_u16(skb, XWAY_A_REMOTE_PORT,
-			ntohs(conn->active ? t->dport : t->sport)) ||
+	    put_ends(skb, &conn->tuple, conn->active) ||
 	    nla_put_string(skb, XWAY_A_STATE, xway_conn_state_name(conn)) ||
 	    nla_put_string(skb, XWAY_A_TX,
 			   READ_ONCE(conn->tx.gen) & 1 ? "ring" : "tcp") ||
@@ -296,8 +302,8 @@ static int conn_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 static int put_other(struct sk_buff *skb, struct sock *sk)
 {
 	const struct xway_link *link;
-	int err = -ENOENT, len;
 	enum xway_reason why;
+	int err = -ENOENT;
 	struct xway_tuple t;
 	u32 netns = 0;
 	bool shown;
@@ -320,11 +326,7 @@ static int put_other(struct sk_buff *skb, struct sock *sk)
 	rcu_read_unlock();
 	if (err)
 		return err;
-	len = t.family == AF_INET ? 4 : 16;
-	if (nla_put(skb, XWAY_A_LOCAL, len, t.saddr) ||
-	    nla_put(skb, XWAY_A_REMOTE, len, t.daddr) ||
-	    nla_put_u16(skb, XWAY_A_LOCAL_PORT, ntohs(t.sport)) ||
-	    nla_put_u16(skb, XWAY_A_REMOTE_PORT, ntohs(t.dport)) ||
+	if (put_ends(skb, &t, true) ||
 	    nla_put_string(skb, XWAY_A_STATE, "not-attached") ||
 	    (why != XWAY_R_NONE &&
 	     nla_put_string(skb, XWAY_A_REASON, xway_reason_names[why])) ||

@@ -7,7 +7,6 @@
 #include <net/tcp.h>
 
 #include "attach.h"
-#include "conn.h"
 #include "others.h"
 
 #define BUCKETS 1024u	/* empty ones between two looks whether others want the processor */
@@ -15,14 +14,9 @@
 /* Is it open, with a peer, and not attached? RCU read-side section; the socket stays. */
 static bool is_other(const struct sock *sk, const struct net *net)
 {
-	struct xway_tuple t;
-
-	if (READ_ONCE(sk->sk_state) != TCP_ESTABLISHED)
-		return false;
-	if ((net && !net_eq(sock_net(sk), net)) || xway_attached_rcu(sk))
-		return false;
-	xway_attach_tuple(sk, true, &t);
-	return xway_addr_find(t.family, t.daddr, true);
+	return READ_ONCE(sk->sk_state) == TCP_ESTABLISHED &&
+	       (!net || net_eq(sock_net(sk), net)) && !xway_attached_rcu(sk) &&
+	       xway_attach_to_peer(sk);
 }
 
 static struct sock *nth_of(struct inet_hashinfo *info, u32 bucket, u32 nth, const struct net *net)
