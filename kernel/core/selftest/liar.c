@@ -28,7 +28,7 @@ enum {
 	LIE_DIRECTORY,	/* any reference */
 	LIE_WORDS,	/* any word of a channel */
 	LIE_RINGS,	/* any word of a page that is neither fixed nor of words */
-	LIE_FIELDS,	/* a word of a control message that is true but for it */
+	LIE_FIELDS,	/* a word of a message that is true but for it: xway_liar_alters() */
 	LIES
 };
 
@@ -156,8 +156,6 @@ static bool tell(struct link *link, unsigned int what)
 		return change(word_of_chan(link));
 	case LIE_RINGS:
 		return change(word_of_ring(link));
-	case LIE_FIELDS:
-		return false;	/* see xway_liar_alters() */
 	default:
 		return true;
 	}
@@ -173,7 +171,7 @@ static void tell_all(unsigned int mask)
 		mutex_lock(&link->pub.lock);
 		for (i = 0; i < BURST && link->pub.state == XWAY_LINK_UP; i++) {
 			do {
-				what = get_random_u32() % LIES;
+				what = get_random_u32() % LIE_FIELDS;
 			} while (!(mask & BIT(what)));
 			told[what] += tell(link, what);
 			link->tp->notify(link);
@@ -287,7 +285,7 @@ MODULE_PARM_DESC(keeps, "bits: what is not done");
 
 static void lie(struct work_struct *work)
 {
-	unsigned int mask = READ_ONCE(lies) & (BIT(LIES) - 1), us = READ_ONCE(pause_us);
+	unsigned int mask = READ_ONCE(lies) & (BIT(LIE_FIELDS) - 1), us = READ_ONCE(pause_us);
 
 	if (mask)
 		tell_all(mask);
