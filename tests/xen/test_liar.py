@@ -235,7 +235,7 @@ def test_liar(machine: Machine, ends: Ends) -> None:
     for guest in (*honest, liar):
         until(lambda guest=guest: linked(guest), f"link of {guest.name}")
         traffic.settled(guest)
-        assert not traffic.xway(guest, "show")["unrevoked"]
+        assert not unrevoked(guest)
     for guest in honest:
         traffic.unload(guest)
         guest.run("modprobe xway; xway on")
@@ -288,16 +288,18 @@ def test_nothing_is_done(machine: Machine, ends: Ends) -> None:
     assert all(mib <= most_kept(ends.passive) for mib in taken.values()), (taken, most_kept(ends.passive))
     for guest in (*honest, liar):
         traffic.settled(guest)
-        assert not traffic.xway(guest, "show")["unrevoked"]
+        assert not unrevoked(guest)
+
+
+def unrevoked(guest: Guest) -> int:
+    """Return how many pages that it has withdrawn its peers still map."""
+    return int(traffic.xway(guest, "show")["unrevoked"])
 
 
 @pytest.mark.deep
 def test_pages_are_kept(machine: Machine, ends: Ends) -> None:
     """Pages that a peer does not unmap when its link ends are back as soon as it ends."""
     honest, liar = (ends.passive, ends.active), machine.guest("g3")
-
-    def unrevoked(guest: Guest) -> int:
-        return int(traffic.xway(guest, "show")["unrevoked"])
 
     with traffic.echoing(ends.passive, PORT):
         make_liar(machine, liar)

@@ -378,7 +378,7 @@ def test_a_reader_that_hangs_holds_up_nobody(ends: Ends) -> None:
             until(lambda: "stuck" in stuck.stdout(), "a call that waits for its memory")
             # The last ten bytes are there, and nobody takes them.
             until(
-                lambda: traffic.moved(before, traffic.counters(ends.active))["tx_ring_bytes"] > 100,
+                lambda: traffic.moved(before, traffic.counters(guest))["tx_ring_bytes"] > 100,
                 "bytes by ring",
             )
             time.sleep(1)

@@ -21,7 +21,7 @@ from rig.machine import Machine
 from tests import traffic
 from tests.mmnet import allow, allowed, net
 from tests.traffic import linked, until
-from tests.xen.test_liar import CHURN, KEEP_PAGES, KEEPS, LIES, PARAMETERS, TALK, make_liar, told
+from tests.xen.test_liar import CHURN, KEEP_PAGES, KEEPS, LIES, PARAMETERS, TALK, make_liar, told, unrevoked
 
 SECONDS = int(os.environ.get("XWAY_TEST_SOAK_SECONDS", "3600"))
 SEED = int(os.environ.get("XWAY_TEST_SOAK_SEED", str(int(time.time()))))
@@ -206,10 +206,6 @@ def talk(guest: Guest, *others: Guest) -> None:
     for other in others:
         guest.start(f"exec python3 /tmp/talk.py {other.ip4} {ECHO}")
         guest.start(f"exec python3 /tmp/churn.py {other.ip4} {ECHO} 2")
-
-
-def unrevoked(guest: Guest) -> int:
-    return int(traffic.xway(guest, "show")["unrevoked"])
 
 
 @pytest.mark.rig(type="pv", kernel="debug", memory=768, guests=3, spare=False, policy=EVERYTHING)
