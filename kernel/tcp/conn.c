@@ -303,7 +303,7 @@ static void conn_enlist(struct xway_conn *conn)
 	if (conn->active)
 		hlist_add_head_rcu(&conn->hash,
 				   &hash_table[tuple_hash(&conn->tuple)]);
-	conn->established = true;
+	WRITE_ONCE(conn->established, true);
 	spin_unlock_bh(&xway_conns_lock);
 }
 

@@ -40,13 +40,17 @@ static int rx_end(struct xway_conn *conn, struct sock *sk)
 		return 0;
 	if (sk->sk_err)
 		return sock_error(sk);
-	/* Closed without an error. Either the socket was disconnected, or the
-	 * error of a reset was consumed by the sending direction.
+	if (READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN)
+		return 0;
+	/* Disconnected; or connect(), in another task, has attached the socket and is about to
+	 * store its state.
 	 */
-	if (test_bit(XWAY_F_DETACHED, &conn->flags) &&
-	    !(READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN))
+	if (test_bit(XWAY_F_DETACHED, &conn->flags) || !READ_ONCE(conn->established))
 		return -ENOTCONN;
-	return 0;
+	/* The error of a reset was consumed by the sending direction, and the socket is about to
+	 * be shut. Or all of connect() went by since the state was read.
+	 */
+	return READ_ONCE(sk->sk_state) == TCP_CLOSE ? 0 : -EAGAIN;
 }
 
 static bool rx_inq_wanted(const struct sock *sk, const struct msghdr *msg)

@@ -95,8 +95,10 @@ def reading_as_connect_begins() -> None:
         b.sendall(b"x" * len(readers))
         end = time.monotonic() + SOON
         got = b""
-        while len(got) < len(readers) and select.select([notes], [], [], max(end - time.monotonic(), 0))[0]:
-            got += os.read(notes, 100)
+        while select.select([notes], [], [], max(end - time.monotonic(), 0))[0] and (
+            noted := os.read(notes, 100)
+        ):
+            got += noted
         woken += len(got)
         os.close(notes)
         for reader in readers:

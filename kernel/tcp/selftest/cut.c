@@ -801,6 +801,22 @@ static bool switch_urgent(void)
 	return true;
 }
 
+/* Calls as connect() has attached the socket and stores its state after that; and as it is closed */
+static bool read_early(void)
+{
+	struct sock *sk = sock[P]->sk;
+	int early, closed;
+
+	WRITE_ONCE(conn[P]->established, false);
+	WRITE_ONCE(sk->sk_state, TCP_CLOSE);
+	early = call(1, 0);
+	WRITE_ONCE(conn[P]->established, true);
+	closed = call(1, 0);
+	WRITE_ONCE(sk->sk_state, TCP_ESTABLISHED);
+	EXPECT(early == -ENOTCONN && closed == 0 && call(1, 0) == -EAGAIN);
+	return true;
+}
+
 static bool with_calls(bool (*test)(void))
 {
 	bool ok = begin_on_tcp();
@@ -818,6 +834,11 @@ static bool with_calls(bool (*test)(void))
 static bool switch_one_call(void)
 {
 	return with_calls(switch_reads) && with_calls(switch_urgent);
+}
+
+static bool reads_as_it_connects(void)
+{
+	return with_calls(read_early);
 }
 
 /* Twenty minutes pass for P's bytes that wait for others. */
@@ -908,6 +929,7 @@ CUT_TEST(late_mark)
 
 const struct xway_test cut_tests[] = {
 	{ "switch_one_call", switch_one_call, UP },
+	{ "reads_as_it_connects", reads_as_it_connects, UP },
 	{ "cut_empty", cut_empty, UP },
 	{ "cut_full", cut_full, UP },
 	{ "cut_late", cut_late, UP },
