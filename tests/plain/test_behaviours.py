@@ -122,7 +122,8 @@ def tell(guest: Guest, way: str, *names: str) -> tuple[Transcript, dict[str, str
     """Return each behaviour's lines, and which way it went; way: the program's first words."""
     done = guest.run(["python3", "-B", PROGRAM, *way.split(), *names], timeout=1000)
     bad = [line for line in done.stdout.splitlines() if re.search(r": (HUNG|FAILED)", line)]
-    assert not bad, "\n".join(bad) + "\n" + done.stderr[-3000:]
+    trace = "\n".join(line for line in done.stderr.splitlines() if not line.startswith("WAY "))
+    assert not bad, "\n".join(bad) + "\n" + trace[-3000:]
     told: Transcript = {}
     for line in done.stdout.splitlines():
         told.setdefault(line.partition(":")[0], []).append(line)
