@@ -1032,9 +1032,14 @@ static void conn_check_policy(struct xway_conn *conn, struct sock *sk)
 		xway_conn_fallback(conn, XWAY_R_IPSEC);
 }
 
-/* The peer falls back or parks: so do we. */
-static void conn_peer_fell_back(struct xway_conn *conn, u32 flags)
+/*
+ * The peer falls back or parks: so do we. If it has closed the channel before it had our answer,
+ * it has said nothing, and may ask again, as one that was turned off does once it is on.
+ */
+static void conn_peer_fell_back(struct xway_conn *conn, u32 flags, bool closed)
 {
+	if (closed && !(flags & (XWAY_WORDS_OPEN | XWAY_WORDS_FALLBACK)))
+		flags |= XWAY_WORDS_FALLBACK | XWAY_WORDS_PARK;
 	if (!(flags & XWAY_WORDS_FALLBACK))
 		return;
 	if (flags & XWAY_WORDS_PARK) {
@@ -1095,7 +1100,7 @@ static void conn_work(struct work_struct *work)
 	rcu_read_lock();
 	peer = rcu_dereference(conn->chan.peer);
 	if (peer)
-		conn_peer_fell_back(conn, READ_ONCE(peer->flags));
+		conn_peer_fell_back(conn, READ_ONCE(peer->flags), closed);
 	rcu_read_unlock();
 
 	sk = xway_conn_hold_sk(conn);

@@ -210,6 +210,42 @@ static bool off_is_asked_again(void)
 	return true;
 }
 
+/*
+ * The passive end is turned off when it has asked, and so closes a channel that was accepted: the
+ * active end parks, so that it may be asked again.
+ * @late: the helper sees that it is off only when ACCEPT is there
+ */
+static bool off_as_it_asks(bool late)
+{
+	union xway_sock_ctl open, msg;
+
+	EXPECT(ask(&open));
+	if (late)
+		set_bit(XWAY_F_FALLBACK, &conn[P]->flags);
+	else
+		xway_conn_fallback(conn[P], XWAY_R_OFF);
+	settle();
+	EXPECT(give(A, &open) && take(A, &msg) && msg.ctl.type == XWAY_CTL_ACCEPT);
+	EXPECT(give(P, &msg));
+	settle();
+	EXPECT(take(P, &msg) && msg.ctl.type == XWAY_CTL_CLOSE);
+	EXPECT(msg.ctl.chan == conn[A]->chan.id && !test_bit(XWAY_F_PARK, &conn[A]->flags));
+	EXPECT(give(A, &msg));
+	settle();
+	EXPECT(test_bit(XWAY_F_PARK, &conn[A]->flags));
+	return true;
+}
+
+static bool off_before_accept(void)
+{
+	return off_as_it_asks(false);
+}
+
+static bool off_as_accept_comes(void)
+{
+	return off_as_it_asks(true);
+}
+
 /* The link ends while OPEN is not answered, and the answer comes before the half is freed. */
 static bool accept_after_abort(void)
 {
@@ -473,6 +509,8 @@ const struct xway_test handshake_tests[] = {
 	{ "proof_counted_differs", proof_counted_differs, ATTACHED },
 	{ "unknown_is_asked_again", unknown_is_asked_again, ATTACHED },
 	{ "off_is_asked_again", off_is_asked_again, ATTACHED },
+	{ "off_before_accept", off_before_accept, ATTACHED },
+	{ "off_as_accept_comes", off_as_accept_comes, ATTACHED },
 	{ "accept_after_abort", accept_after_abort, ATTACHED },
 	{ "unsettled", unsettled, ATTACHED },
 	{ "rings_limit", rings_limit, ATTACHED },
