@@ -28,6 +28,7 @@ SEED = int(os.environ.get("XWAY_TEST_SOAK_SEED", str(int(time.time()))))
 LIFE, CHECKS, SEEN = "/tmp/life.py", "/tmp/checks.py", "/tmp/life.json"
 PORT, ECHO = 7400, 7401
 CONNECTIONS = 6
+MEMORY = 768  # MiB of a guest
 
 pytestmark = [
     pytest.mark.soak,
@@ -133,6 +134,16 @@ class Lives:
             timeout=1200,
         )  # fmt: skip
 
+    def copied(self) -> None:
+        """A guest is saved, and goes on."""
+        self._dom0.run(["xl", "save", "-c", self._one().name, "/dev/null"], timeout=1200)
+
+    def ballooned(self) -> None:
+        """A guest has less memory for a while."""
+        name = self._one().name
+        less = MEMORY - self._dice.randrange(50, 150)
+        self._dom0.run(f"xl mem-set {name} {less}; {self._nap(5)}; xl mem-set {name} {MEMORY}", timeout=120)
+
     def turned_off(self) -> None:
         """Sockets are turned off and on, at one end."""
         wait = self._dice.choice(["", " --wait 60"])
@@ -164,9 +175,17 @@ class Lives:
         self._honest.machine.start_guest(guest.name)
         self._honest.prepare(guest)
 
+    def rebooted(self) -> None:
+        """A guest's kernel ends, without a word to its programs, and the guest comes again."""
+        guest = self._one()
+        guest.start("sleep 0.3; exec /rig/busybox reboot -f")
+        until(lambda: not self._honest.machine.has_guest(guest.name), f"{guest.name} gone")
+        self._honest.machine.start_guest(guest.name)
+        self._honest.prepare(guest)
+
 
 # Only these may end a connection.
-DEATHS = ("destroyed",)
+DEATHS = ("destroyed", "rebooted")
 # What takes long comes seldom.
 LIVES = {
     "paused": 4,
@@ -175,11 +194,14 @@ LIVES = {
     "daemon_restarted": 3,
     "forbidden": 3,
     "saved": 2,
+    "copied": 2,
+    "ballooned": 2,
     "destroyed": 1,
+    "rebooted": 1,
 }
 
 
-@pytest.mark.rig(type="pv", kernel="debug", memory=768, spare=False, policy=EVERYTHING)
+@pytest.mark.rig(type="pv", kernel="debug", memory=MEMORY, spare=False, policy=EVERYTHING)
 def test_lives_and_deaths(machine: Machine, honest: Honest) -> None:
     """Whatever happens, every byte is right, no connection ends but by a death, and all go on by ring."""
     dice = random.Random(SEED)
@@ -208,7 +230,7 @@ def talk(guest: Guest, *others: Guest) -> None:
         guest.start(f"exec python3 /tmp/churn.py {other.ip4} {ECHO} 2")
 
 
-@pytest.mark.rig(type="pv", kernel="debug", memory=768, guests=3, spare=False, policy=EVERYTHING)
+@pytest.mark.rig(type="pv", kernel="debug", memory=MEMORY, guests=3, spare=False, policy=EVERYTHING)
 def test_liar(machine: Machine, honest: Honest) -> None:
     """A third guest lies to both, by sockets and by MMNet, all at once or some, and owes them something."""
     dice = random.Random(SEED)
