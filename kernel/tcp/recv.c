@@ -19,15 +19,32 @@
 #define TURNS_MAX 16
 
 /*
+ * Take the socket's error, as TCP does, under its lock: who sends looks for an error and takes it
+ * in two steps, and so does this.
+ */
+static noinline int rx_error(struct sock *sk)
+{
+	int err;
+
+	lock_sock(sk);
+	err = sock_error(sk);
+	release_sock(sk);
+	return err;
+}
+
+/*
  * What TCP's own recvmsg returns if it has no bytes: 0, an error, or -EAGAIN to
- * wait.
+ * wait. rx.lock is held.
  */
 static int rx_end(struct xway_conn *conn, struct sock *sk)
 {
+	int err;
+
 	if (sock_flag(sk, SOCK_DONE))
 		return 0;
-	if (sk->sk_err)
-		return sock_error(sk);
+	err = READ_ONCE(sk->sk_err) ? rx_error(sk) : 0;
+	if (err)
+		return err;
 	if (!(READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN) &&
 	    READ_ONCE(sk->sk_state) != TCP_CLOSE)
 		return -EAGAIN;
@@ -38,19 +55,24 @@ static int rx_end(struct xway_conn *conn, struct sock *sk)
 	smp_rmb();
 	if (sock_flag(sk, SOCK_DONE))
 		return 0;
-	if (sk->sk_err)
-		return sock_error(sk);
+	err = READ_ONCE(sk->sk_err) ? rx_error(sk) : 0;
+	if (err)
+		return err;
 	if (READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN)
 		return 0;
-	/* Disconnected; or connect(), in another task, has attached the socket and is about to
-	 * store its state.
+	/* connect(), in another task, has attached the socket and is about to store its state;
+	 * or all of it went by since the state was read.
 	 */
-	if (test_bit(XWAY_F_DETACHED, &conn->flags) || !READ_ONCE(conn->established))
+	if (!READ_ONCE(conn->established))
 		return -ENOTCONN;
-	/* The error of a reset was consumed by the sending direction, and the socket is about to
-	 * be shut. Or all of connect() went by since the state was read.
+	smp_rmb();
+	if (READ_ONCE(sk->sk_state) != TCP_CLOSE)
+		return -EAGAIN;
+	/* The socket was disconnected, which detaches it first. Or the error of a reset was
+	 * consumed by the sending direction, and the socket is about to be shut.
 	 */
-	return READ_ONCE(sk->sk_state) == TCP_CLOSE ? 0 : -EAGAIN;
+	smp_rmb();
+	return test_bit(XWAY_F_DETACHED, &conn->flags) ? -ENOTCONN : 0;
 }
 
 static bool rx_inq_wanted(const struct sock *sk, const struct msghdr *msg)
