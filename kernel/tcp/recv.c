@@ -353,8 +353,7 @@ again:
 	 * barrier; x86 keeps the order of stores.
 	 */
 	smp_rmb();
-	if (ret != -EAGAIN &&
-	    READ_ONCE(tp->rcv_nxt) != READ_ONCE(tp->copied_seq)) {
+	if (ret != -EAGAIN && after(READ_ONCE(tp->rcv_nxt), READ_ONCE(tp->copied_seq))) {
 		xway_keep_error(sk, ret);
 		goto again;
 	}
