@@ -565,6 +565,7 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 	int copied = 0, peeked = 0, faults = 0, ret;
 	u32 prod = READ_ONCE(conn->rx.prod);
 	bool looked = false, last = false;
+	int disconnects = READ_ONCE(sk->sk_disconnects);
 
 	/* A peek that finds memory missing in its middle does not try again. */
 	if ((flags & (MSG_PEEK | MSG_TRUNC)) == MSG_PEEK)
@@ -574,6 +575,9 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 		mutex_lock(&conn->rx.lock);
 		if (test_bit(XWAY_F_DETACHED, &conn->flags)) {
 			mutex_unlock(&conn->rx.lock);
+			/* What follows is another connection's. */
+			if (copied && READ_ONCE(sk->sk_disconnects) != disconnects)
+				break;
 			*held = xway_attached_again(conn, sk);
 			if (*held != conn) {
 				conn = *held;
