@@ -307,10 +307,10 @@ static bool look_connected(struct xway_conn *conn, struct sock *sk)
  * @conn: connection whose active end this is, and whose peer asks for a channel
  *
  * Who has loaded a function of TCP's as connect() attaches the socket, and takes the lock
- * after that, waits there once the connection is established. Whoever gets that far only now
- * is missed, if attach() did not see him: for that he has not run since connect(), and is
- * another process with the same file. So is one, if a connect() that was not to wait, or was
- * interrupted, was never called again.
+ * after that, waits there once the connection is established. attach() has counted those that
+ * may. This finds who has no reference that it can count: a request of io_uring. Whoever gets
+ * that far only now is missed: for that he has not run since connect(). So is one, if a
+ * connect() that was not to wait, or was interrupted, was never called again.
  *
  * Context: process, may sleep.
  * Return: true if so. It is settled, then the peer may ask again.

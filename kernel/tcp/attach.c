@@ -18,6 +18,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/fdtable.h>
 #include <linux/tcp.h>
 #include <linux/tracepoint.h>
 #include <net/ipv6.h>
@@ -278,13 +279,17 @@ static void fill_slot(struct sock *sk, struct xway_conn *conn)
 }
 
 /*
- * Has the file more users than a table of descriptors and who calls connect()? One may be
- * another thread inside a call, which has taken its reference before it loaded TCP's function.
+ * Has the file more users than the table of descriptors that connect() was called by? One may
+ * be another task inside a call. It has taken a reference before it loaded TCP's function if it
+ * shares that table, as connect() has then; or it has a table of its own.
  */
 static bool shared(const struct sock *sk)
 {
+	const struct files_struct *files = current->files;
+	long known = 1 + (files && atomic_read(&files->count) > 1);
+
 	smp_mb();	/* our tables are there; pairs with that reference */
-	return sk->sk_socket && sk->sk_socket->file && file_count(sk->sk_socket->file) > 2;
+	return sk->sk_socket && sk->sk_socket->file && file_count(sk->sk_socket->file) > known;
 }
 
 /* Is the socket TCP's own, and may it be ours? */
