@@ -30,11 +30,10 @@ PORT, ECHO = 7400, 7401
 CONNECTIONS = 6
 MEMORY = 768  # MiB of a guest
 
-pytestmark = [
-    pytest.mark.soak,
-    # In the course of an hour KASAN's store of stack traces gets full, of which it complains once.
-    pytest.mark.allow_log("stack_depot_save_flags"),
-]
+# In the course of an hour KASAN's store of stack traces gets full, of which it complains once.
+STORE = "stack_depot_save_flags"
+
+pytestmark = [pytest.mark.soak, pytest.mark.allow_log(STORE)]
 
 
 @dataclass
@@ -271,10 +270,13 @@ def test_liar(machine: Machine, honest: Honest) -> None:
         until(lambda: any(map(unrevoked, honest.guests)), "pages that the liar keeps")
         print([unrevoked(guest) for guest in honest.guests], "pages kept")
         goes_on("pages that are kept")
+        trouble = [line for line in machine.check_logs() if STORE not in line]
+        assert not trouble, trouble
         machine.destroy_guest(liar.name)
         for guest in honest.guests:
             until(lambda guest=guest: not unrevoked(guest), f"pages of {guest.name}")
         goes_on("the liar's end")
+        machine.start_guest(liar.name)  # so that its log can be read afterwards
     servers.close()
     now = [
         traffic.moved(then, traffic.counters(one)) for then, one in zip(before, honest.guests, strict=True)
