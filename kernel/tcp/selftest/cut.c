@@ -801,7 +801,7 @@ static bool switch_urgent(void)
 	return true;
 }
 
-/* Calls as connect() has attached the socket and stores its state after that; and as it is closed */
+/* Calls as connect() has attached the socket, and stores its state after that; as it is closed */
 static bool read_early(void)
 {
 	struct sock *sk = sock[P]->sk;
@@ -814,6 +814,23 @@ static bool read_early(void)
 	closed = call(1, 0);
 	WRITE_ONCE(sk->sk_state, TCP_ESTABLISHED);
 	EXPECT(early == -ENOTCONN && closed == 0 && call(1, 0) == -EAGAIN);
+	return true;
+}
+
+/* A call of a socket whose receiving side is shut, as TCP stores the numbers of SYN-ACK */
+static bool read_half_stored(void)
+{
+	struct sock *sk = sock[P]->sk;
+	struct tcp_sock *tcp = tcp_sk(sk);
+	u32 seq = tcp->copied_seq;
+	int ret;
+
+	WRITE_ONCE(sk->sk_shutdown, RCV_SHUTDOWN);
+	WRITE_ONCE(tcp->copied_seq, tcp->rcv_nxt + 1000);
+	ret = call(1, 0);
+	WRITE_ONCE(tcp->copied_seq, seq);
+	WRITE_ONCE(sk->sk_shutdown, 0);
+	EXPECT(ret == 0 && !violated(P) && call(1, 0) == -EAGAIN);
 	return true;
 }
 
@@ -838,7 +855,7 @@ static bool switch_one_call(void)
 
 static bool reads_as_it_connects(void)
 {
-	return with_calls(read_early);
+	return with_calls(read_early) && with_calls(read_half_stored);
 }
 
 /* Twenty minutes pass for P's bytes that wait for others. */
