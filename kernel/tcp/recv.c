@@ -65,6 +65,7 @@ static int rx_end(struct xway_conn *conn, struct sock *sk)
 	 */
 	if (!READ_ONCE(conn->established))
 		return -ENOTCONN;
+	/* Pairs with the release by which TCP stores ESTABLISHED after that. */
 	smp_rmb();
 	if (READ_ONCE(sk->sk_state) != TCP_CLOSE)
 		return -EAGAIN;
