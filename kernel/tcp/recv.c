@@ -32,11 +32,8 @@ static noinline int rx_error(struct sock *sk)
 	return err;
 }
 
-/*
- * What TCP's own recvmsg returns if it has no bytes: 0, an error, or -EAGAIN to
- * wait. rx.lock is held.
- */
-static int rx_end(struct xway_conn *conn, struct sock *sk)
+/* See rx_end(). Out of line, as most reads find that more may come. */
+static noinline int rx_end_how(struct xway_conn *conn, struct sock *sk)
 {
 	int err;
 
@@ -74,6 +71,19 @@ static int rx_end(struct xway_conn *conn, struct sock *sk)
 	 */
 	smp_rmb();
 	return test_bit(XWAY_F_DETACHED, &conn->flags) ? -ENOTCONN : 0;
+}
+
+/*
+ * What TCP's own recvmsg returns if it has no bytes: 0, an error, or -EAGAIN to
+ * wait. rx.lock is held.
+ */
+static int rx_end(struct xway_conn *conn, struct sock *sk)
+{
+	if (likely(!sock_flag(sk, SOCK_DONE) && !READ_ONCE(sk->sk_err) &&
+		   !(READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN) &&
+		   READ_ONCE(sk->sk_state) != TCP_CLOSE))
+		return -EAGAIN;
+	return rx_end_how(conn, sk);
 }
 
 static bool rx_inq_wanted(const struct sock *sk, const struct msghdr *msg)
