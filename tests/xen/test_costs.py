@@ -54,7 +54,7 @@ LIMITS = {
         "hypercalls": 2,
     },
     (XWAY, "rr", 1): {
-        "instructions_xway": 1450,
+        "instructions_xway": 1465,
         "locked": 80,
         "locked_xway": 11.2,
         "objects": 0.1,
@@ -78,7 +78,7 @@ LIMITS = {
         "locked_xway": 4,
         "objects": 3.2,
         "pages": 2.8,
-        "hypercalls": 2.5,
+        "hypercalls": 3,
     },
     (MMNET, "rr", 1): {
         "instructions_xway": 1290,
