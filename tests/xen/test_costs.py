@@ -54,7 +54,7 @@ LIMITS = {
         "hypercalls": 2,
     },
     (XWAY, "rr", 1): {
-        "instructions_xway": 1465,
+        "instructions_xway": 1450,
         "locked": 80,
         "locked_xway": 11.2,
         "objects": 0.1,
