@@ -118,6 +118,10 @@ class Lives:
     def _nap(self, most: float) -> str:
         return f"sleep {self._dice.uniform(0, most):.2f}"
 
+    def _again(self, guest: Guest) -> None:
+        self._honest.machine.start_guest(guest.name)
+        self._honest.prepare(guest)
+
     def paused(self) -> None:
         """A guest does not run for a while."""
         name = self._one().name
@@ -171,16 +175,14 @@ class Lives:
         """A guest ends at once, and comes again."""
         guest = self._one()
         self._honest.machine.destroy_guest(guest.name)
-        self._honest.machine.start_guest(guest.name)
-        self._honest.prepare(guest)
+        self._again(guest)
 
     def rebooted(self) -> None:
         """A guest's kernel ends, without a word to its programs, and the guest comes again."""
         guest = self._one()
         guest.start("sleep 0.3; exec /rig/busybox reboot -f")
         until(lambda: not self._honest.machine.has_guest(guest.name), f"{guest.name} gone")
-        self._honest.machine.start_guest(guest.name)
-        self._honest.prepare(guest)
+        self._again(guest)
 
 
 # Only these may end a connection.
