@@ -3,10 +3,15 @@
  * Control messages: a ring of slots in each arena. The core handles UNMAP and
  * UNMAPPED. All others are for the client of their service.
  */
+#include <linux/init.h>
+#include <linux/log2.h>
+#include <linux/minmax.h>
+#include <linux/mm.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include "link.h"
+#include "peer.h"
 #include "reclaim.h"
 #include "selftest.h"
 
@@ -20,6 +25,35 @@ struct item {
 	struct list_head node;
 	struct xway_ctl msg;
 };
+
+/* Messages that are queued for all peers together, and the most: a 32nd of the memory */
+static atomic_t queued_total = ATOMIC_INIT(0);
+unsigned int xway_ctl_queued_max;
+
+/* Set what may be queued for all peers together. Context: initialization. */
+void __init xway_ctl_init(void)
+{
+	/* Of a slab of this size */
+	unsigned long of_page = PAGE_SIZE / roundup_pow_of_two(sizeof(struct item));
+	unsigned long items = totalram_pages() / 32 * of_page;
+
+	xway_ctl_queued_max = min(items, (unsigned long)INT_MAX);
+}
+
+/* May one more be queued? Links that ask at the same time may each get one more than all may. */
+static bool may_queue(const struct link *link)
+{
+	u32 queued = link->ctl.queued;
+
+	return queued < QUEUE_MAX && (u32)atomic_read(&queued_total) <
+				     xway_peer_part(xway_ctl_queued_max, queued);
+}
+
+static void set_queued(struct link *link, u32 queued)
+{
+	atomic_add(queued - link->ctl.queued, &queued_total);
+	WRITE_ONCE(link->ctl.queued, queued);
+}
 
 static bool ctl_put(struct link *link, const struct xway_ctl *msg)
 {
@@ -75,7 +109,7 @@ void xway_ctl_flush(struct link *link)
 			break;
 		list_del(&item->node);
 		kfree(item);
-		WRITE_ONCE(link->ctl.queued, link->ctl.queued - 1);
+		set_queued(link, link->ctl.queued - 1);
 		put = true;
 	}
 	if (put) {
@@ -111,8 +145,8 @@ static void flush_work_fn(struct work_struct *work)
  * @msg: the message, which is copied
  *
  * Messages arrive in order. A message that finds no free slot is queued. A peer that
- * causes messages but takes none, until the queue is full, loses the link. If the
- * peer's arena is not mapped, the message is discarded.
+ * causes messages but takes none, until the queue is full, loses the link, and so does one
+ * for which much is queued when all peers together have too much. If the peer's arena is not mapped, the message is discarded.
  *
  * Context: process, may sleep, link's lock held.
  */
@@ -123,11 +157,11 @@ void xway_ctl_put(struct link *link, const struct xway_ctl *msg)
 	lockdep_assert_held(&link->pub.lock);
 	if (!link->import.hdr || xway_liar_keeps(msg))
 		return;
-	if (link->ctl.queued >= QUEUE_MAX) {
+	if (!may_queue(link)) {
 		xway_link_broken(link);
 		return;
 	}
-	WRITE_ONCE(link->ctl.queued, link->ctl.queued + 1);
+	set_queued(link, link->ctl.queued + 1);
 	item = kmalloc(sizeof(*item), GFP_KERNEL | __GFP_NOFAIL);
 	item->msg = *msg;
 	xway_liar_alters(&item->msg);
@@ -250,7 +284,7 @@ void xway_ctl_forget(struct link *link)
 	struct item *item, *next;
 
 	lockdep_assert_held(&link->pub.lock);
-	WRITE_ONCE(link->ctl.queued, 0);
+	set_queued(link, 0);
 	list_for_each_entry_safe(item, next, &link->ctl.queue, node) {
 		list_del(&item->node);
 		kfree(item);

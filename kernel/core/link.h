@@ -217,6 +217,8 @@ void xway_doorbell_reset(struct link *link);
 void xway_doorbell_post(struct link *link, u32 chan, u32 *last);
 
 /* ctl.c */
+extern unsigned int xway_ctl_queued_max;
+void xway_ctl_init(void);
 void xway_ctl_setup(struct link *link);
 void xway_ctl_reset(struct link *link);
 void xway_ctl_put(struct link *link, const struct xway_ctl *msg);

@@ -25,6 +25,7 @@ static int __init core_init(void)
 	XWAY_WIRE_CHECK();
 	xway_arena_init();
 	xway_peer_init();
+	xway_ctl_init();
 	err = xway_link_init();
 	if (err)
 		return err;

@@ -167,6 +167,28 @@ static bool chan_expects(void)
 	return true;
 }
 
+/* The same message ends the channel, but not by another link. */
+static bool chan_of_another_link(void)
+{
+	struct xway_ctl msg = {
+		.type = XWAY_CTL_CLOSE,
+		.chan = fake_client.chan[P].id,
+		.service = XWAY_SERVICE_TEST,
+	};
+	struct link *other = xway_fake_other(P);
+	bool honest;
+
+	EXPECT(other);
+	fake_client.chan[P].expects = XWAY_CTL_CLOSE;
+	mutex_lock(&other->pub.lock);
+	honest = xway_ctl_handle(other, &msg);
+	mutex_unlock(&other->pub.lock);
+	xway_link_destroy(other);
+	EXPECT(!honest && !fake_client.told);
+	EXPECT(give(P, &msg) && fake_client.told == 1 && fake_client.of == &fake_client.chan[P]);
+	return true;
+}
+
 static void destroy(int which)
 {
 	struct xway_chan *chan = &fake_client.chan[which];
@@ -273,6 +295,7 @@ const struct xway_test chan_tests[] = {
 	{ "chan_lies", chan_lies, CHANNEL },
 	{ "chan_rings", chan_rings, CHANNEL },
 	{ "chan_expects", chan_expects, CHANNEL },
+	{ "chan_of_another_link", chan_of_another_link, CHANNEL },
 	{ "chan_tombstone", chan_tombstone, CHANNEL },
 	{ "chan_tombstone_asking", chan_tombstone_asking, CHANNEL },
 	{ "chan_tombstone_ends", chan_tombstone_ends, CHANNEL },

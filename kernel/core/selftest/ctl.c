@@ -35,6 +35,40 @@ static bool ctl_both_full(void)
 	return true;
 }
 
+/* Have an end queue messages until it takes its peer for a liar. Return: how many. */
+static u32 queued_until_broken(int which)
+{
+	struct xway_ctl msg = { .type = XWAY_CTL_OPEN, .from = 1 };
+	u32 i;
+
+	mutex_lock(&end(which)->pub.lock);
+	for (i = 0; i < 1000 && !end(which)->broken; i++)
+		xway_ctl_put(end(which), &msg);
+	mutex_unlock(&end(which)->pub.lock);
+	return end(which)->ctl.queued;
+}
+
+/* Nor do peers together have us keep more messages than a part of the memory has room for. */
+static bool ctl_all_full(void)
+{
+	unsigned int most = xway_ctl_queued_max;
+	u32 first, second, third;
+
+	xway_ctl_queued_max = 400;
+	first = queued_until_broken(P);
+	/* The last eighth is for who has little. */
+	second = queued_until_broken(A);
+	mutex_lock(&end(P)->pub.lock);
+	xway_ctl_forget(end(P));
+	mutex_unlock(&end(P)->pub.lock);
+	WRITE_ONCE(end(A)->broken, false);
+	third = queued_until_broken(A);
+	xway_ctl_queued_max = most;
+	EXPECT(first == 350 && second == 33 && third == 350);
+	EXPECT(xway_ctl_queued_max >= 4 * XWAY_CTLS);
+	return true;
+}
+
 /* Messages that found no slot go out when the peer has taken others, not a jiffy later. */
 static bool ctl_room(void)
 {
@@ -160,6 +194,7 @@ static bool ctl_unknown(void)
 
 const struct xway_test ctl_tests[] = {
 	{ "ctl_both_full", ctl_both_full, UP },
+	{ "ctl_all_full", ctl_all_full, UP },
 	{ "ctl_room", ctl_room, SERVED },
 	{ "ctl_unknown", ctl_unknown, SERVED },
 	{ "service_missing", service_missing, SERVED },
