@@ -1,4 +1,4 @@
-"""The fuzzer of what a peer may write: its build, its corpus, what it covers, and faults that it must find.
+"""The fuzzer of what a peer may write: its build, its corpus, and what it covers.
 
 The fuzzer is fuzz.c with libFuzzer. The modules are built with XWAY_FUZZ=1: see kernel/core/selftest/fuzz.c.
 """
@@ -6,26 +6,14 @@ The fuzzer is fuzz.c with libFuzzer. The modules are built with XWAY_FUZZ=1: see
 import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from rig.errors import RigError
 from rig.host import run
 from tests import libfuzzer
 
 HERE = Path(__file__).resolve().parent
 CORPUS = HERE / "corpus.hex"  # an input a line
 GRAIN = 4  # FUZZ_GRAIN
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A fault that is put into a file of kernel/: `old` is replaced by `new`."""
-
-    name: str
-    file: str
-    old: str
-    new: str
 
 
 # The files that read what a peer writes. A run that does not get into one of them has shown nothing.
@@ -38,37 +26,6 @@ READERS += [
     f"tcp/{name}.c" for name in ("conn", "handshake", "netlink", "proto", "recv", "requeue", "rx", "tx")
 ]
 SOME = 10  # blocks of each, at least
-
-FAULTS = [
-    Fault("a frame's length without a bound", "net/rx.c", "rec->len <= MM_LEN_MAX && ", ""),
-    Fault(
-        "a frame's header is read twice",
-        "net/rx.c",
-        "take_one(port, cons, &rec, list);",
-        "take_one(port, cons, xway_ring_at(ring.pages, cons, ring.size, &(u32){ sizeof(rec) }), list);",
-    ),
-    Fault("pages in use are unmapped", "core/import.c", "if (m->users)", "if (0)"),
-    Fault(
-        "a post for a channel that has ended", "core/doorbell.c", "chan && !xa_is_value(chan) &&", "chan &&"
-    ),
-    Fault("a request without an address", "core/netlink.c", "if (!a || !p) {", "if (!p) {"),
-    Fault(
-        "a ring is read after it was unmapped",
-        "tcp/rx.c",
-        "xway_rx_avail(conn);\n\trx_copy_out(conn);",
-        "xway_rx_avail(conn);",
-    ),
-    Fault("more addresses than there is room for", "core/value.c", "strlen(value) / 3", "strlen(value) / 30"),
-]
-
-
-def put(fault: Fault, kernel: Path) -> None:
-    """Put a fault into a copy of kernel/."""
-    path = kernel / fault.file
-    text = path.read_text()
-    if text.count(fault.old) != 1:
-        raise RigError(f"{fault.file} has not one `{fault.old}`: mend FAULTS in tests/uml/fuzz.py")
-    path.write_text(text.replace(fault.old, fault.new))
 
 
 def build(out: Path) -> None:

@@ -174,6 +174,19 @@ static bool service_of_another(void)
 	return true;
 }
 
+/* The peer cannot have sent more than there are slots. */
+static bool ctl_index_lies(void)
+{
+	u32 cons = end(P)->ctl.cons;
+
+	WRITE_ONCE(end(A)->arena.hdr->ctl_prod, cons + XWAY_CTLS + 1);
+	mutex_lock(&end(P)->pub.lock);
+	xway_ctl_run(end(P));
+	mutex_unlock(&end(P)->pub.lock);
+	EXPECT(end(P)->broken && end(P)->ctl.cons == cons);
+	return true;
+}
+
 static bool ctl_unknown(void)
 {
 	struct xway_ctl msg = { .type = XWAY_CTL_CLOSE };
@@ -184,6 +197,9 @@ static bool ctl_unknown(void)
 	msg.type = 0;
 	EXPECT(!give(P, &msg));
 	msg.type = XWAY_CTL_UNMAPPED + 1;
+	EXPECT(!give(P, &msg));
+	/* Nothing was withdrawn. */
+	msg.type = XWAY_CTL_UNMAPPED;
 	EXPECT(!give(P, &msg));
 	/* Not when the session ends, either: see chan_tombstone_asking(). */
 	xway_link_drain(end(P));
@@ -196,6 +212,7 @@ const struct xway_test ctl_tests[] = {
 	{ "ctl_both_full", ctl_both_full, UP },
 	{ "ctl_all_full", ctl_all_full, UP },
 	{ "ctl_room", ctl_room, SERVED },
+	{ "ctl_index_lies", ctl_index_lies, UP },
 	{ "ctl_unknown", ctl_unknown, SERVED },
 	{ "service_missing", service_missing, SERVED },
 	{ "service_of_channel", service_of_channel, CHANNEL },
