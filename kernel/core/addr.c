@@ -134,8 +134,13 @@ bool xway_addr_is_own(struct xway_link *link, const struct net *net, u16 family,
 	memcpy(key.addr, addr, full(family) / 8);
 	rcu_read_lock();
 	o = rcu_dereference(own);
+	/*
+	 * Whoever owns a namespace that a program made for itself can make up a connection there,
+	 * and what proves that it is one.
+	 */
 	ret = (!o || listed(&key, o->list, o->n)) &&
-	      (net_eq(net, &init_net) || !in_initial_net(&key));
+	      (net_eq(net, &init_net) ||
+	       (net->user_ns == &init_user_ns && !in_initial_net(&key)));
 	rcu_read_unlock();
 	return ret;
 }

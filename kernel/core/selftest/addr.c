@@ -145,9 +145,10 @@ static bool addr_own(void)
 {
 	const struct xway_addr lo = { AF_INET, 32, { htonl(INADDR_LOOPBACK) } };
 	const struct xway_addr list[] = { host1, lo, bits128 };
-	static const int other;
-	const struct net *net = (const struct net *)&other;
+	static struct net other, made_up;
+	const struct net *net = &other;
 
+	other.user_ns = &init_user_ns;
 	/* Nobody has told them. */
 	EXPECT(xway_addr_is_own(pub(A), &init_net, AF_INET, net10.addr));
 	EXPECT(!xway_addr_own(list, 3));
@@ -157,6 +158,8 @@ static bool addr_own(void)
 	EXPECT(!xway_addr_is_own(pub(A), &init_net, AF_INET6, bits33.addr));
 	/* Both namespaces have the loopback address. */
 	EXPECT(xway_addr_is_own(pub(A), net, AF_INET, host1.addr));
+	/* A program without privileges is root in its own. */
+	EXPECT(!xway_addr_is_own(pub(A), &made_up, AF_INET, host1.addr));
 	EXPECT(xway_addr_is_own(pub(A), &init_net, AF_INET, lo.addr));
 	EXPECT(!xway_addr_is_own(pub(A), net, AF_INET, lo.addr));
 	EXPECT(!xway_addr_own(NULL, 0));
