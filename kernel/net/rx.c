@@ -4,6 +4,7 @@
  * the own one. All of this holds @rx_lock.
  */
 #include <linux/etherdevice.h>
+#include <linux/ip.h>
 #include <linux/tcp.h>
 #include <linux/udp.h>
 
@@ -15,6 +16,8 @@
 /* Who cuts a packet has as many as it has segments; Linux makes no smaller and no more ones */
 #define MM_TCP_SEGMENT	8u	/* bytes: TCP_MIN_SND_MSS without options */
 #define MM_UDP_SEGMENTS	128u	/* UDP_MAX_SEGMENTS */
+
+#define MM_BACK		256u	/* frames of the own ring that wait for their vif at once */
 
 /* The longest frame begins anywhere in a page. */
 static_assert((MM_LEN_MAX - MM_HEAD + PAGE_SIZE - 1) / PAGE_SIZE + 1 <= MAX_SKB_FRAGS);
@@ -104,7 +107,7 @@ static bool set_segments(struct sk_buff *skb, const struct virtio_net_hdr *hdr)
 	default:
 		return false;
 	}
-	head += tcp ? sizeof(struct tcphdr) : sizeof(struct udphdr);
+	head += tcp ? max_t(u32, tcp_hdrlen(skb), sizeof(struct tcphdr)) : sizeof(struct udphdr);
 	if (!type || !size || size == GSO_BY_FRAGS || skb->len <= head)
 		return false;
 	if (skb->len - head <= size)
@@ -113,9 +116,10 @@ static bool set_segments(struct sk_buff *skb, const struct virtio_net_hdr *hdr)
 		return false;
 	if (hdr->gso_type & VIRTIO_NET_HDR_GSO_ECN)
 		type |= SKB_GSO_TCP_ECN;
-	/* Who cuts it looks at its headers, and counts. */
+	/* Who cuts it looks at its headers. A card that cuts only so many is asked before that. */
 	skb_shinfo(skb)->gso_type = type | SKB_GSO_DODGY;
 	skb_shinfo(skb)->gso_size = size;
+	skb_shinfo(skb)->gso_segs = DIV_ROUND_UP(skb->len - head, size);
 	return true;
 }
 
@@ -136,6 +140,10 @@ static bool describe(struct sk_buff *skb, const struct virtio_net_hdr *hdr)
 	}
 	skb->ip_summed = CHECKSUM_PARTIAL;
 	skb_reset_network_header(skb);
+	/* That does not look how long IPv4's header is, in which nothing may be written. */
+	if (skb->protocol == htons(ETH_P_IP) &&
+	    (!pskb_may_pull(skb, sizeof(struct iphdr)) || ip_hdr(skb)->ihl < 5))
+		return false;
 	return !skb_checksum_setup(skb, false) && (!segments || set_segments(skb, hdr));
 }
 
@@ -388,6 +396,9 @@ void mm_rx_back(struct mm_port *port, u32 from)
 		if (!possible(&rec, left))
 			break;
 		mm_add(port, give_back(port, &ring, from, &rec) ? MM_TX_BACK : MM_TX_LOST, 1);
+		/* A ring of the shortest frames would be many times as much memory. */
+		if (skb_queue_len_lockless(&port->returned) >= MM_BACK)
+			mm_shade_send_returned(port);
 		from += mm_space(rec.len);
 		left -= mm_space(rec.len);
 		cond_resched();

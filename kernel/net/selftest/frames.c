@@ -45,11 +45,11 @@ static bool frames_full(void)
 	return cross(P, 1000);
 }
 
-/* Packets have waited for A for a minute, in which it took so many bytes. */
-static void behind(u64 taken)
+/* Packets have waited for A for so many seconds, in which it took so many bytes. */
+static void behind(unsigned int seconds, u64 taken)
 {
 	netif_tx_lock_bh(port[P]->dev);
-	port[P]->behind_since = jiffies - 60 * HZ;
+	port[P]->behind_since = jiffies - seconds * HZ;
 	port[P]->behind_bytes -= taken;
 	netif_tx_unlock_bh(port[P]->dev);
 	mod_delayed_work(mm_wq, &port[P]->stall, 0);
@@ -66,9 +66,11 @@ static bool frames_stalled(void)
 		EXPECT(send(P, 60000));
 	EXPECT(i < 1000 && send(P, 1000) && !count(P, MM_TX_DROPPED));
 	/* Who takes something, if only slowly, is waited for; not who takes a bit now and then. */
-	behind(4u << 20);
+	behind(60, 4u << 20);
 	EXPECT(!port[P]->stalled && netif_queue_stopped(port[P]->dev));
-	behind(100000);
+	behind(9, 100000);
+	EXPECT(!port[P]->stalled && netif_queue_stopped(port[P]->dev));
+	behind(11, 0);
 	EXPECT(port[P]->stalled && !netif_queue_stopped(port[P]->dev));
 	/* They are no vif's, so they are dropped: what waited, some time, and what comes. */
 	EXPECT(send(P, 1000));
