@@ -834,6 +834,37 @@ struct sock *xway_conn_hold_sk(struct xway_conn *conn)
 	return sk;
 }
 
+/*
+ * lock_sock() for the helper, which waits for nobody: a program's call keeps the lock until a
+ * page fault of its has ended, and helpers that wait would keep those of others from running.
+ * Return: false if somebody has the lock; the helper runs again when that one releases it.
+ */
+static bool conn_lock(struct xway_conn *conn, struct sock *sk)
+{
+	bool owned;
+
+	spin_lock_bh(&sk->sk_lock.slock);
+	owned = sock_owned_by_user_nocheck(sk);
+	if (owned)
+		set_bit(XWAY_F_LATER, &conn->flags);	/* for xway_release_cb() */
+	else
+		sk->sk_lock.owned = 1;
+	spin_unlock_bh(&sk->sk_lock.slock);
+	if (!owned)
+		mutex_acquire(&sk->sk_lock.dep_map, 0, 1, _RET_IP_);
+	return !owned;
+}
+
+/* Does nobody have the lock? If so, it is free for a moment; as conn_lock() else. */
+static bool conn_is_free(struct xway_conn *conn, struct sock *sk)
+{
+	bool free = conn_lock(conn, sk);
+
+	if (free)
+		release_sock(sk);
+	return free;
+}
+
 /* Reset the connection, unless the socket has a fresh connection by now. */
 static void conn_abort(struct xway_conn *conn, struct sock *sk, int err)
 {
@@ -917,7 +948,8 @@ static void conn_do_fallback(struct xway_conn *conn, struct sock *sk)
 	bool resent, late;
 	int err;
 
-	lock_sock(sk);
+	if (!conn_lock(conn, sk))
+		return;
 	if (conn->sk != sk) {
 		release_sock(sk);
 		return;
@@ -1004,7 +1036,10 @@ static void conn_check_wait(struct xway_conn *conn, struct sock *sk)
 	 * pairs with xway_tx_writeable().
 	 */
 	smp_mb__after_atomic();
-	lock_sock(sk);
+	if (!conn_lock(conn, sk)) {
+		set_bit(XWAY_F_WAITING, &conn->flags);
+		return;
+	}
 	stalled = conn->sk == sk && xway_tx_stalled(conn, sk, &waited);
 	release_sock(sk);
 	if (!stalled)
@@ -1023,8 +1058,9 @@ static void conn_check_policy(struct xway_conn *conn, struct sock *sk)
 {
 	bool denied;
 
+	if (!conn_lock(conn, sk))
+		return;
 	clear_bit(XWAY_F_POLICY, &conn->flags);
-	lock_sock(sk);
 	/* Without a route the next look asks again. */
 	denied = conn->sk == sk && xway_ipsec_check(sk) == -EPERM;
 	release_sock(sk);
@@ -1071,6 +1107,17 @@ static bool conn_send_rest(struct xway_conn *conn, struct sock *sk)
 	return true;
 }
 
+/* The peer broke the protocol: nothing that it says counts any more. rx.lock is held. */
+static void conn_reset_bad(struct xway_conn *conn, struct sock *sk)
+{
+	mutex_unlock(&conn->rx.lock);
+	conn_abort(conn, sk, ECONNRESET);
+	mutex_lock(&conn->rx.lock);
+	xway_rx_discard(conn);
+	set_bit(XWAY_F_RX_CLOSED, &conn->flags);
+	set_bit(XWAY_F_TX_CLOSED, &conn->flags);
+}
+
 static void conn_work(struct work_struct *work)
 {
 	struct xway_conn *conn = container_of(to_delayed_work(work),
@@ -1107,21 +1154,16 @@ static void conn_work(struct work_struct *work)
 	if (sk && sk->sk_socket && test_bit(XWAY_F_POLICY, &conn->flags))
 		conn_check_policy(conn, sk);
 	if (sk && test_bit(XWAY_F_BAD, &conn->flags)) {
-		mutex_unlock(&conn->rx.lock);
-		conn_abort(conn, sk, ECONNRESET);
-		mutex_lock(&conn->rx.lock);
-		xway_rx_discard(conn);
-		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
-		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
+		if (conn_is_free(conn, sk))
+			conn_reset_bad(conn, sk);
 	} else if (sk && test_bit(XWAY_F_FALLBACK, &conn->flags) &&
 		   !(!sk->sk_socket && conn_detach_unaccepted(conn, sk))) {
 		conn_do_fallback(conn, sk);
 	}
-	if (sk && closed) {
+	if (sk && closed && conn_lock(conn, sk)) {
 		/* The peer has sent CLOSE. Spill what it left, so that it can
 		 * free its half, however slowly the program reads.
 		 */
-		lock_sock(sk);
 		if (conn_send_rest(conn, sk))
 			set_bit(XWAY_F_TX_CLOSED, &conn->flags);
 		release_sock(sk);
@@ -1141,7 +1183,8 @@ static void conn_work(struct work_struct *work)
 	    test_bit(XWAY_F_FALLBACK, &conn->flags) && !xway_rx_done(conn))
 		conn_retry(conn);
 	/* The peer may have run again since timeout.c looked. */
-	if (sk && test_and_clear_bit(XWAY_F_TIMED_OUT, &conn->flags) &&
+	if (sk && test_bit(XWAY_F_TIMED_OUT, &conn->flags) && conn_is_free(conn, sk) &&
+	    test_and_clear_bit(XWAY_F_TIMED_OUT, &conn->flags) &&
 	    READ_ONCE(conn->silent) && !xway_tx_empty(conn))
 		conn_abort(conn, sk, ETIMEDOUT);
 	else if (sk && test_bit(XWAY_F_WAITING, &conn->flags))

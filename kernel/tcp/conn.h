@@ -49,6 +49,7 @@ enum {
 	XWAY_F_LEAVING,		/* nobody finds the peer's half; CLOSE follows in a grace period */
 	XWAY_F_LEFT,		/* that has passed */
 	XWAY_F_TELL,		/* release_sock() calls the reader back: reader.c */
+	XWAY_F_LATER,		/* release_sock() queues the helper */
 };
 
 /**

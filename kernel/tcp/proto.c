@@ -203,6 +203,15 @@ void xway_proto_restore(struct sock *sk, struct proto *base)
 		WRITE_ONCE(sock->ops, base_ops[f]);
 }
 
+/* Others have left something to do for whoever had the socket's lock. */
+static void released(struct xway_conn *conn, struct sock *sk)
+{
+	if (test_and_clear_bit(XWAY_F_TELL, &conn->flags))
+		xway_reader_call(conn, sk);
+	if (test_and_clear_bit(XWAY_F_LATER, &conn->flags))
+		xway_conn_queue(conn);
+}
+
 /*
  * release_sock() of an attached socket calls this. accept() releases the child
  * after it has grafted the struct socket, before there is a descriptor: no call
@@ -231,10 +240,8 @@ static void xway_release_cb(struct sock *sk)
 			xway_conn_fallback(conn, XWAY_R_FILTER);
 		if (unlikely(sock_flag(sk, SOCK_FASYNC)))
 			xway_rx_arm_next(conn);
-		if (unlikely(test_bit(XWAY_F_TELL, &conn->flags))) {
-			clear_bit(XWAY_F_TELL, &conn->flags);
-			xway_reader_call(conn, sk);
-		}
+		if (unlikely(READ_ONCE(conn->flags) & (BIT(XWAY_F_TELL) | BIT(XWAY_F_LATER))))
+			released(conn, sk);
 	}
 	rcu_read_unlock();
 	xway_base_of(sk)->release_cb(sk);

@@ -162,6 +162,25 @@ static int tx_no_room(struct xway_conn *conn, struct sock *sk, long *timeo)
 	return tx_wait(conn, sk, timeo);
 }
 
+/*
+ * The memory of the next bytes is not there. Others may send meanwhile, as they may while TCP
+ * waits for room. Return: 0 to try again, or the errno that ends the call.
+ */
+static int tx_fault_in(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
+{
+	size_t want = min_t(size_t, msg_data_left(msg), conn->tx.size), missing;
+
+	release_sock(sk);
+	missing = fault_in_iov_iter_readable(&msg->msg_iter, want);
+	lock_sock(sk);
+	if (fatal_signal_pending(current))
+		return -EINTR;
+	/* See tx_wait(). */
+	if (test_bit(XWAY_F_DETACHED, &conn->flags) && ((conn->tx.gen & 1) || conn->tx.resend))
+		return -EPIPE;
+	return missing == want ? -EFAULT : 0;
+}
+
 /* Can the socket go by ring now, or later after a park? */
 static bool may_have_ring(const struct xway_conn *conn)
 {
@@ -250,11 +269,8 @@ static int do_sendmsg(struct xway_conn **held, struct sock *sk,
 			xway_tx_discard(conn);
 			continue;
 		}
-		if (ret != -EAGAIN) {
-			copied = copied ?: ret;
-			break;
-		}
-		ret = tx_no_room(conn, sk, &timeo);
+		ret = ret == -EAGAIN ? tx_no_room(conn, sk, &timeo) :
+				       tx_fault_in(conn, sk, msg);
 		if (ret) {
 			copied = copied ?: sk_stream_error(sk, flags, ret);
 			break;

@@ -545,9 +545,10 @@ static u32 tx_stretch(struct xway_conn *conn, size_t left, u32 before)
  * @msg: the bytes; the iterator advances
  * @before: bytes of the message that are in the ring already
  *
- * Context: process, may sleep in a page fault.
- * Return: bytes put; -EAGAIN if the ring holds what it may; -EFAULT; -EPIPE if
- * the peer has closed its socket: then nothing was taken from @msg.
+ * Context: process.
+ * Return: bytes put; -EAGAIN if the ring holds what it may; -XWAY_AGAIN_FAULT if the
+ * caller must fault in the user's memory without the socket's lock and try again; -EPIPE
+ * if the peer has closed its socket: then nothing was taken from @msg.
  */
 int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 		u32 before)
@@ -570,9 +571,12 @@ int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 	if (!room)
 		return tx_reader_gone(conn) ||
 		       test_bit(XWAY_F_BAD, &conn->flags) ? -EPIPE : -EAGAIN;
+	/* Whoever waits for the lock must not wait for a user's fault handler. */
+	pagefault_disable();
 	len = xway_tx_copy(tx, msg, min(len, room));
+	pagefault_enable();
 	if (!len)
-		return -EFAULT;
+		return -XWAY_AGAIN_FAULT;
 	rcu_read_lock();
 	seen = xway_tx_publish(conn, msg, len);
 	rcu_read_unlock();

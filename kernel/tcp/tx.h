@@ -66,7 +66,7 @@ static inline u32 xway_tx_room(const struct xway_tx *tx, const struct sock *sk)
  * are part of a slab object. They are whole pages, and no piece goes beyond
  * them.
  *
- * Context: process, may fault; or page faults are off.
+ * Context: process; page faults are off.
  * Return: bytes copied.
  */
 static inline u32 xway_tx_copy(const struct xway_tx *tx, struct msghdr *msg,

@@ -344,8 +344,8 @@ def test_live_migration(machine: Machine, ends: Ends) -> None:
     goes_on(machine.dom0, ends, 'xl migrate -s "" g1 "xl migrate-receive"')
 
 
-# Sends from memory that nobody ever fills in, so the call keeps its socket's lock for ever. Or
-# receives into such memory.
+# Sends from memory that nobody ever fills in, or receives into such memory. Or has TCP read an option
+# from it: such a call keeps its socket's lock for ever.
 STUCK = """
 import ctypes, fcntl, mmap, os, socket, struct, sys, time
 sock = socket.create_connection((sys.argv[1], int(sys.argv[2])))
@@ -360,6 +360,9 @@ faults = ctypes.CDLL(None).syscall(323, os.O_CLOEXEC)  # userfaultfd
 fcntl.ioctl(faults, 0xC018AA3F, struct.pack("QQQ", 0xAA, 0, 0))  # UFFDIO_API
 fcntl.ioctl(faults, 0xC020AA00, bytearray(struct.pack("QQQQ", address, size, 1, 0)))  # UFFDIO_REGISTER
 print("stuck", flush=True)
+if sys.argv[3] == "option":
+    TCP_MD5SIG, where = 14, ctypes.c_void_p(address)
+    ctypes.CDLL(None).setsockopt(sock.fileno(), socket.IPPROTO_TCP, TCP_MD5SIG, where, 216)
 if sys.argv[3] == "send":
     sock.send(memoryview(memory))
 sock.sendall(b"0123456789")
@@ -367,13 +370,14 @@ sock.recv_into(memoryview(memory))
 """
 
 
-def test_a_reader_that_hangs_holds_up_nobody(ends: Ends) -> None:
-    """A call that reads into memory that is never there keeps no ring, not even its own."""
+@pytest.mark.parametrize("call", ["send", "receive"])
+def test_a_call_that_hangs_holds_up_nobody(ends: Ends, call: str) -> None:
+    """A call whose memory is never there keeps no ring, not even its own."""
     guest = ends.active
     guest.write("/tmp/stuck.py", STUCK)
     with traffic.echoing(ends.passive, 7400):
         before = traffic.counters(guest)
-        stuck = guest.start(f"exec python3 /tmp/stuck.py {ends.passive.ip4} 7400 receive")
+        stuck = guest.start(f"exec python3 /tmp/stuck.py {ends.passive.ip4} 7400 {call}")
         try:
             until(lambda: "stuck" in stuck.stdout(), "a call that waits for its memory")
             # The last ten bytes are there, and nobody takes them.
@@ -405,7 +409,7 @@ def test_an_end_that_hangs_holds_up_nobody(machine: Machine, ends: Ends) -> None
     guest.write("/tmp/stuck.py", STUCK)
     with traffic.echoing(third, 7400):
         before = traffic.counters(guest)
-        stuck = guest.start(f"exec python3 /tmp/stuck.py {third.ip4} 7400 send")
+        stuck = guest.start(f"exec python3 /tmp/stuck.py {third.ip4} 7400 option")
         try:
             until(lambda: "stuck" in stuck.stdout(), "a call that keeps its socket")
             assert traffic.moved(before, traffic.counters(guest))["tx_ring_bytes"] > 100
