@@ -245,7 +245,8 @@ static bool tx_know_cut(struct xway_conn *conn)
 	/* The flag before the index: pairs with xway_rx_cut() at the peer. */
 	if (peer && (virt_load_acquire(&peer->flags) & XWAY_WORDS_CUT)) {
 		cut = READ_ONCE(peer->cut);
-		tx->cut_known = xway_ring_unread(tx->prod, cut, tx->size, &unread);
+		/* Nor can it have taken less than it has said. */
+		tx->cut_known = xway_ring_unread(tx->prod, cut, tx->prod - tx->cons, &unread);
 		if (tx->cut_known)
 			tx->resent = cut;
 		else

@@ -483,7 +483,7 @@ static bool fin_after(void)
 }
 
 /* P was stopped in the middle of its cut: A waits, with all that is newer. */
-static bool halfway(void)
+static bool halfway_at(s32 from_sent)
 {
 	struct sock *sk = sock[A]->sk;
 	bool early, resent;
@@ -496,7 +496,7 @@ static bool halfway(void)
 	release_sock(sk);
 	EXPECT(!early && conn[A]->tx.resend && !(conn[A]->tx.gen & 1));
 	/* It lies. */
-	xway_own(conn[P])->cut = sent[A] + 1;
+	xway_own(conn[P])->cut = sent[A] + from_sent;
 	xway_own(conn[P])->flags |= XWAY_WORDS_CUT;
 	lock_sock(sk);
 	resent = xway_tx_resend(conn[A], sk);
@@ -505,6 +505,17 @@ static bool halfway(void)
 	let_work();
 	EXPECT(sk->sk_state == TCP_CLOSE);
 	return true;
+}
+
+static bool halfway(void)
+{
+	return halfway_at(1);
+}
+
+/* Bytes of the ring that were never sent must not be sent again. */
+static bool halfway_before(void)
+{
+	return halfway_at(-6001);
 }
 
 /* The link ends at one end, and the other does not answer. */
@@ -952,6 +963,7 @@ CUT_TEST(leftover)
 CUT_TEST(fin_before)
 CUT_TEST(fin_after)
 CUT_TEST(halfway)
+CUT_TEST(halfway_before)
 CUT_TEST(after_link)
 CUT_TEST(after_migration)
 CUT_TEST(stopped)
@@ -979,6 +991,7 @@ const struct xway_test cut_tests[] = {
 	{ "cut_fin_before", cut_fin_before, UP },
 	{ "cut_fin_after", cut_fin_after, UP },
 	{ "cut_halfway", cut_halfway, UP },
+	{ "cut_halfway_before", cut_halfway_before, UP },
 	{ "cut_after_link", cut_after_link, UP },
 	{ "cut_after_migration", cut_after_migration, UP },
 	{ "cut_stopped", cut_stopped, UP },
