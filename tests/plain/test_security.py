@@ -224,3 +224,52 @@ def test_signed_connections_stay_on_tcp(guest: Guest) -> None:
     now = json.loads(guest.run(["python3", "-c", SIGNED]).stdout)
     assert now["socket-option"] == 2 and not now["attached"] and not now["tx_ring_bytes"], now
     traffic.unload(guest)
+
+
+# As root of a user namespace of its own, which any program can be: in this network, and in one of its own
+OWN_ROOT = "setpriv --reuid 65534 --regid 65534 --clear-groups unshare --map-root-user"
+# The socket is made without privileges; whoever has them writes to it.
+HANDED = """
+import os, socket, struct
+def ask(end, family, command, attribute=b"", flags=5):
+    body = struct.pack("=BBH", command, 1, 0) + attribute
+    end.send(struct.pack("=IHHII", 16 + len(body), family, flags, 1, 0) + body)
+    return end.recv(65536)
+def attribute(number, value):
+    return struct.pack("=HH", 4 + len(value), number) + value + bytes(-len(value) % 4)
+def set_on(end):
+    # CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, _ID
+    told = ask(end, 16, 3, attribute(2, b"xway\\0"), 1)
+    at = 20
+    while struct.unpack_from("=HH", told, at)[1] != 1:
+        at += -(-struct.unpack_from("=H", told, at)[0] // 4) * 4
+    family = struct.unpack_from("=H", told, at + 4)[0]
+    # XWAY_CMD_SET, XWAY_A_ON: 1, as it is
+    told = ask(end, family, 2, attribute(2, b"\\1"))
+    return struct.unpack_from("=i", told, 16)[0]
+os.seteuid(65534)
+end = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 16)
+os.seteuid(0)
+print(set_on(end), set_on(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 16)))
+"""
+
+
+@pytest.mark.rig(kernel="6.12")
+@pytest.mark.rig(kernel="6.1")
+def test_root_of_its_own_namespace(guest: Guest) -> None:
+    """A program changes nothing as root of its own namespaces, nor by who has privileges and its socket."""
+    traffic.unload(guest)
+    traffic.load(guest, "127.0.0.0/8")
+    guest.run("sysctl -qw kernel.unprivileged_userns_clone=1", check=False)
+    for place in ("", " --net"):
+        for command in ("off", "local add 10.0.0.0/8", "local del 127.0.0.0/8"):
+            tried = guest.run(f"{OWN_ROOT}{place} xway {command}", check=False)
+            assert tried.status and "CAP_NET_ADMIN" in tried.stderr, tried
+    for command in ("show", "peer", "stats", "conn --all"):
+        tried = guest.run(f"{OWN_ROOT} --net xway -j {command}", check=False)
+        assert "127.0.0.0" not in tried.stdout, tried
+        assert command.startswith("conn") or "network namespace" in tried.stderr, tried
+    assert traffic.xway(guest, "show")["on"]
+    handed = guest.run(["python3", "-c", HANDED]).stdout.split()
+    assert handed == ["-1", "0"], handed  # EPERM
+    traffic.unload(guest)

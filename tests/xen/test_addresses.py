@@ -138,3 +138,36 @@ def test_a_network_with_the_same_addresses_is_left_alone(ends: Ends, box: str) -
         server.kill()
     now = traffic.moved(before, traffic.counters(g1))
     assert now["attached"] == 0 and now["reason:not-own-address"] == 1, now
+
+
+THIEF = """
+ip netns add thief && ip link add thief type veth peer name v netns thief
+ip link set thief master xenbr0 up
+ip -n thief addr add {address}/24 dev v && ip -n thief link set v up
+ip netns exec thief cat /sys/class/net/v/address
+"""
+
+
+def test_who_takes_a_peers_address_gets_no_ring(machine: Machine, ends: Ends) -> None:
+    """Something on the bridge has g1's address, and g2 believes it: it can connect, and does no harm."""
+    dom0, g1, g2 = machine.dom0, ends.passive, ends.active
+    a, b = talk(ends, 20)
+    before = [traffic.counters(guest) for guest in (g1, g2)]
+    entry = f"{g1.ip4} dev {device(g2)}"
+    with traffic.echoing(g2, PORT):
+        address = dom0.run(THIEF.format(address=g1.ip4)).stdout.strip()
+        try:
+            g2.run(f"ip neigh replace {entry} lladdr {address} nud permanent")
+            dom0.run(f"ip netns exec thief python3 -c '{ECHOES}' {g2.ip4} {PORT}")
+        finally:
+            g2.run(f"ip neigh del {entry}", check=False)
+            dom0.run("ip netns del thief")
+    same(a, b)
+    near, far = [
+        traffic.moved(was, traffic.counters(guest)) for was, guest in zip(before, (g1, g2), strict=True)
+    ]
+    assert far["reason:peer-declined"] == 1, far
+    assert not any(one["channels"] or one["violations"] or one["links_down"] for one in (near, far)), (
+        near,
+        far,
+    )
