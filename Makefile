@@ -8,6 +8,7 @@
 #                     check-fuzz check-style check-plain check-behaviours check-xen
 #   make check-deep   what takes longer: more kinds of guests, random calls for ten minutes, also between
 #                     guests whose kernel checks memory and locks; builds that first
+#   make fuzz         ten million inputs as of a hostile peer, and an hour of what xwayd reads: some four hours
 #   make soak         an hour of lives and deaths at random, and an hour beside a guest that lies, between
 #                     guests whose kernel checks memory and locks; XWAY_TEST_SOAK_SECONDS=N: less or more
 #   make compat       programs as Debian ships them, between two guests, and other people's
@@ -104,10 +105,16 @@ check-deep: export XWAY_TEST_STRESS_SECONDS ?= 600
 check-deep: packages
 	tests/uml/run --stress $$XWAY_TEST_STRESS_SECONDS
 	tests/uml/run --fuzz 300 --faults --light
+	tests/uml/run --faults
+	XWAY_TEST_SOAK_SECONDS=60 $(PYTEST) -s tests/xen -m soak -k test_liar
 	$(PYTEST) tests/plain tests/xen -m deep
 
 soak: packages
 	$(PYTEST) -s tests/xen -m soak
+
+fuzz: packages
+	tests/tools/fuzz --seconds 3600
+	tests/uml/run --fuzz 1100 --light --inputs 10000000
 
 bench: EXTENT := --full
 bench-quick: EXTENT := --quick
@@ -137,4 +144,4 @@ clean:
 	rm -rf build
 
 .PHONY: all packages demo check check-unit unit check-tools check-debug check-stress check-fuzz check-style check-costs
-.PHONY: check-plain check-behaviours check-xen check-deep soak bench bench-quick compat deb rpm xwayd-static clean
+.PHONY: check-plain check-behaviours check-xen check-deep soak fuzz bench bench-quick compat deb rpm xwayd-static clean
