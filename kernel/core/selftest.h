@@ -18,6 +18,7 @@ static inline int xway_core_selftest(void)
 #ifdef XWAY_LIAR
 bool xway_liar_keeps(const struct xway_ctl *msg);
 void xway_liar_alters(struct xway_ctl *msg);
+bool xway_liar_writes(void);
 #else
 static inline bool xway_liar_keeps(const struct xway_ctl *msg)
 {
@@ -26,6 +27,12 @@ static inline bool xway_liar_keeps(const struct xway_ctl *msg)
 
 static inline void xway_liar_alters(struct xway_ctl *msg)
 {
+}
+
+/* Is a peer's page to be mapped for writing, too? */
+static inline bool xway_liar_writes(void)
+{
+	return false;
 }
 #endif
 

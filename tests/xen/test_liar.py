@@ -152,7 +152,7 @@ def lying(machine: Machine, guest: Guest, client: str = "xway") -> Iterator[None
     try:
         yield
     finally:
-        guest.run(f"for one in lies keeps seek; do echo 0 >{PARAMETERS}/$one; done")
+        guest.run(f"for one in lies keeps seek writes; do echo 0 >{PARAMETERS}/$one; done")
         guest.run("modprobe -r mmnet")
         traffic.unload(guest)
         guest.run("modprobe xway; xway on")
@@ -411,6 +411,26 @@ def test_nothing_foreign(machine: Machine, ends: Ends) -> None:
         secrets = liar.start(f"exec python3 /tmp/secret.py {ends.address} {PORT} {secret.hex()}")
         until(lambda: sought()[1] > 0, "what was sent to the liar")
         secrets.kill()
+
+
+def test_nothing_is_written(machine: Machine, ends: Ends) -> None:
+    """A peer cannot map what it is shown for writing: Xen refuses it."""
+    liar = machine.guest("g3")
+
+    def tried() -> int:
+        return int(liar.read(f"{PARAMETERS}/tried"))
+
+    with lying(machine, liar):
+        until(lambda: linked(liar), "the liar's link")
+        with allowed(machine.dom0, "group honest g1 g2"):
+            until(lambda: not linked(liar), "the end of the liar's link")
+            liar.run(f"echo 1 >{PARAMETERS}/writes")
+        # A session begins with the first page of each.
+        until(lambda: tried() > 2, "pages that are to be written")
+        assert not linked(liar)
+        liar.run(f"echo 0 >{PARAMETERS}/writes")
+        until(lambda: linked(liar), "the liar's link again")
+    until(lambda: linked(ends.active), "the honest ones' link")
 
 
 def lies_by_mmnet(machine: Machine, server: Guest, client: Guest, *others: Guest) -> None:

@@ -4,10 +4,11 @@
  * parameter lies has a bit set, this end tells each of its peers such lies, at random, in
  * the pages that they map. All else is as ever, so a lie meets any state of a link.
  *
- * While the parameter keeps has a bit set, this end does not do what it owes its peers. And
- * while seek is not 0, it looks for this in all that it may read of them.
+ * While the parameter keeps has a bit set, this end does not do what it owes its peers. While
+ * seek is not 0, it looks for this in all that it may read of them. And while writes is set, it
+ * asks for more than that.
  *
- * Set all three to 0 before the module is unloaded.
+ * Set all to 0 before the module is unloaded.
  */
 #include <linux/delay.h>
 #include <linux/mm.h>
@@ -48,6 +49,12 @@ MODULE_PARM_DESC(sought, "pages of peers that were looked at for seek, and words
 static unsigned int kept;
 module_param(kept, uint, 0444);
 MODULE_PARM_DESC(kept, "how often something was not done");
+static bool writes;
+module_param(writes, bool, 0644);
+MODULE_PARM_DESC(writes, "map peers' pages for writing");
+static unsigned int tried;
+module_param(tried, uint, 0444);
+MODULE_PARM_DESC(tried, "pages that were to be mapped for writing");
 static unsigned int pause_us = 1000;
 module_param(pause_us, uint, 0644);
 MODULE_PARM_DESC(pause_us, "microseconds between two bursts of lies");
@@ -191,6 +198,15 @@ void xway_liar_alters(struct xway_ctl *msg)
 		return;
 	((u16 *)msg)[(random >> 1) % (sizeof(*msg) / sizeof(u16))] = any();
 	told[LIE_FIELDS]++;
+}
+
+/* In xen_map(), for each page */
+bool xway_liar_writes(void)
+{
+	bool write = READ_ONCE(writes);
+
+	tried += write;
+	return write;
 }
 
 /* ---- what is read ---- */
