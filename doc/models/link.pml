@@ -6,8 +6,8 @@
  * the link was told to leave; and everything comes to its end. FAULT_... leaves something
  * out.
  *
- * Memory is in order here: the locks and RCU see to that, and the other models look at what
- * they do not guard.
+ * Memory is in order here: the locks and RCU see to that. What they do not guard is in the
+ * other models: the look at the flags as a channel begins is in begin.pml.
  */
 #define UP 0		/* of the link */
 #define CLOSING 1

@@ -79,16 +79,16 @@ inline to_tcp()
 active proctype sender()
 {
 	byte prod, gen, seq, item, own[SIZE];
-	bool resend;
+	bool resend, fin;
 
 end:	do
 	:: gen % 2 == 0 && !resend && item < ITEMS ->
 		send_tcp(item);
 		item++
 #ifdef FAULT_SWITCH_TOO_EARLY
-	:: gen % 2 == 0 && !resend && gen < SWITCHES && !LOAD(FLAGS) ->
+	:: gen % 2 == 0 && !resend && !fin && gen < SWITCHES && !LOAD(FLAGS) ->
 #else
-	:: gen % 2 == 0 && !resend && gen < SWITCHES && !LOAD(FLAGS) && LOAD(GEN_DONE) == gen ->
+	:: gen % 2 == 0 && !resend && !fin && gen < SWITCHES && !LOAD(FLAGS) && LOAD(GEN_DONE) == gen ->
 #endif
 		/* xway_tx_to_ring() */
 		mark();
@@ -109,14 +109,24 @@ end:	do
 	/* xway_tx_resend() */
 	:: resend && (LOAD(FLAGS) & CUT_KNOWN) ->
 #ifndef FAULT_NO_RESEND
+		/* TCP takes nothing after its FIN. */
 		byte resent = LOAD(CUT);
 
 		do
-		:: resent != prod -> send_tcp(own[resent % SIZE]); resent++
+		:: !fin && resent != prod -> send_tcp(own[resent % SIZE]); resent++
 		:: else -> break
 		od;
 #endif
 		resend = false
+	/* xway_tx_may_fin(). A FIN from TCP's own stretch follows all bytes anyway. */
+	:: gen % 2 == 1 && item == ITEMS && !fin ->
+#ifndef FAULT_FIN_WITHOUT_BARRIER
+		BARRIER(sender_buffer);
+#endif
+		if
+		:: LOAD(FLAGS) & CUTTING -> to_tcp()
+		:: else -> fin = true
+		fi
 	od
 }
 
