@@ -1205,6 +1205,8 @@ static void conn_work(struct work_struct *work)
 void xway_conn_detached(struct xway_conn *conn)
 {
 	set_bit(XWAY_F_DETACHED, &conn->flags);
+	/* The flag before the state: pairs with begin() */
+	smp_mb__after_atomic();
 	if (conn->state != XWAY_CONN_TCP || delayed_work_pending(&conn->work))
 		xway_conn_queue(conn);
 }

@@ -342,7 +342,10 @@ static void ctl_open(struct xway_link *link, const union xway_sock_ctl *msg)
 	xway_count(CHANNELS);
 	describe(conn, &answer);
 	xway_ctl_send(&xway_sockets, link, &answer.ctl);
-	/* A fallback that was asked for meanwhile must see the channel. */
+	/* A fallback that was asked for meanwhile must see the channel: the state before the
+	 * flags, as in begin().
+	 */
+	smp_mb();
 	if (test_bit(XWAY_F_FALLBACK, &conn->flags) ||
 	    test_bit(XWAY_F_DETACHED, &conn->flags))
 		xway_conn_queue(conn);
