@@ -344,7 +344,7 @@ def test_live_migration(machine: Machine, ends: Ends) -> None:
     goes_on(machine.dom0, ends, 'xl migrate -s "" g1 "xl migrate-receive"')
 
 
-# Sends from memory that nobody ever fills in, or receives into such memory. Or has TCP read an option
+# Sends from memory that nobody ever fills in, or receives into such memory. Or has IP read an option
 # from it: such a call keeps its socket's lock for ever.
 STUCK = """
 import ctypes, fcntl, mmap, os, socket, struct, sys, time
@@ -361,8 +361,8 @@ fcntl.ioctl(faults, 0xC018AA3F, struct.pack("QQQ", 0xAA, 0, 0))  # UFFDIO_API
 fcntl.ioctl(faults, 0xC020AA00, bytearray(struct.pack("QQQQ", address, size, 1, 0)))  # UFFDIO_REGISTER
 print("stuck", flush=True)
 if sys.argv[3] == "option":
-    TCP_MD5SIG, where = 14, ctypes.c_void_p(address)
-    ctypes.CDLL(None).setsockopt(sock.fileno(), socket.IPPROTO_TCP, TCP_MD5SIG, where, 216)
+    where = ctypes.c_void_p(address)
+    ctypes.CDLL(None).setsockopt(sock.fileno(), socket.IPPROTO_IP, socket.IP_OPTIONS, where, 40)
 if sys.argv[3] == "send":
     sock.send(memoryview(memory))
 sock.sendall(b"0123456789")
