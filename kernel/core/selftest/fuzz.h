@@ -69,7 +69,7 @@ struct fuzz_text {
 
 #define FUZZ_GRAIN 4		/* less than a call instruction has */
 #define FUZZ_TEXTS 3
-#define FUZZ_COUNTERS 163840u	/* whole pages */
+#define FUZZ_COUNTERS 196608u	/* whole pages */
 
 /**
  * struct fuzz_input - the input that the next steps are made of, for the kernel's last words
