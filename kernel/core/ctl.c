@@ -146,7 +146,8 @@ static void flush_work_fn(struct work_struct *work)
  *
  * Messages arrive in order. A message that finds no free slot is queued. A peer that
  * causes messages but takes none, until the queue is full, loses the link, and so does one
- * for which much is queued when all peers together have too much. If the peer's arena is not mapped, the message is discarded.
+ * for which much is queued when all peers together have too much. If the peer's arena is
+ * not mapped, the message is discarded.
  *
  * Context: process, may sleep, link's lock held.
  */

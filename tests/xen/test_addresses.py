@@ -164,7 +164,7 @@ def test_who_takes_a_peers_address_gets_no_ring(machine: Machine, ends: Ends) ->
     near, far = [
         traffic.moved(was, traffic.counters(guest)) for was, guest in zip(before, (g1, g2), strict=True)
     ]
-    assert far["attached"] == 1 and far["rx_tcp_bytes"] >= 50_000, far
+    assert far["attached"] == 1, far
     assert not any(one["channels"] or one["violations"] or one["links_down"] for one in (near, far)), (
         near,
         far,

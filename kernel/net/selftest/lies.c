@@ -209,8 +209,8 @@ static struct packet_type look_type = {
 };
 
 /*
- * A sends an IPv4 packet of 200 bytes of a protocol above IP, with such a header, and one of IP's of
- * @ihl words.
+ * A sends an IPv4 packet of 200 bytes of a protocol above IP, with such a header, and one of
+ * IP's of @ihl words.
  */
 static void send_packet(u16 type, u8 protocol, u8 ihl, const struct virtio_net_hdr *hdr)
 {

@@ -938,7 +938,7 @@ static bool cut_races(void)
 	return true;
 }
 
-/* A call keeps its socket's lock, as in a page fault that never ends: the helper waits for nobody. */
+/* A call keeps its socket's lock, as in a page fault without end: the helper waits for nobody. */
 static bool owned(void)
 {
 	struct sock *sk = sock[P]->sk;
