@@ -37,7 +37,7 @@ void __init xway_ctl_init(void)
 	unsigned long of_page = PAGE_SIZE / roundup_pow_of_two(sizeof(struct item));
 	unsigned long items = totalram_pages() / 32 * of_page;
 
-	xway_ctl_queued_max = min(items, (unsigned long)INT_MAX);
+	xway_ctl_queued_max = min_t(unsigned long, items, INT_MAX);
 }
 
 /* May one more be queued? Links that ask at the same time may each get one more than all may. */
