@@ -421,15 +421,19 @@ def test_nothing_is_written(machine: Machine, ends: Ends) -> None:
     def tried() -> int:
         return int(liar.read(f"{PARAMETERS}/tried"))
 
-    with lying(machine, liar):
-        until(lambda: linked(liar), "the liar's link")
+    def begin_anew(writes: int) -> None:
         with allowed(machine.dom0, "group honest g1 g2"):
             until(lambda: not linked(liar), "the end of the liar's link")
-            liar.run(f"echo 1 >{PARAMETERS}/writes")
-        # A session begins with the first page of each.
-        until(lambda: tried() > 2, "pages that are to be written")
+            liar.run(f"echo {writes} >{PARAMETERS}/writes")
+
+    with lying(machine, liar):
+        until(lambda: linked(liar), "the liar's link")
+        begin_anew(1)
+        # The first page of each peer, and then there is no session.
+        until(lambda: tried() >= 2, "pages that are to be written")
+        machine.dom0.run("sleep 2")
         assert not linked(liar)
-        liar.run(f"echo 0 >{PARAMETERS}/writes")
+        begin_anew(0)
         until(lambda: linked(liar), "the liar's link again")
     until(lambda: linked(ends.active), "the honest ones' link")
 
