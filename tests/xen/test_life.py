@@ -395,23 +395,6 @@ def test_a_call_that_hangs_holds_up_nobody(ends: Ends, call: str) -> None:
     ends.stream(size=4 << 20, settle=60000)
 
 
-def test_a_save_beside_a_call_that_hangs(machine: Machine, ends: Ends) -> None:
-    """A call keeps its socket's lock, with a ring: the kernel has it end as it freezes processes."""
-    guest = ends.active
-    guest.write("/tmp/stuck.py", STUCK)
-    with traffic.echoing(ends.passive, 7400):
-        stuck = guest.start(f"exec python3 /tmp/stuck.py {ends.passive.ip4} 7400 option")
-        try:
-            until(lambda: "stuck" in stuck.stdout(), "a call that keeps its socket")
-            time.sleep(1)
-            assert traffic.xway(guest, "show")["channels"] == 1
-            machine.dom0.run(f"timeout 60 xl save -c {guest.name} /dev/null", timeout=120)
-            until(lambda: linked(guest), "the link again")
-        finally:
-            guest.run("pkill -9 -f stuck.py", check=False)
-    ends.stream(size=4 << 20, settle=60000)
-
-
 def states(guest: Guest) -> dict[str, str]:
     return {peer["peer"]: peer["state"] for peer in traffic.xway(guest, "peer")}
 
