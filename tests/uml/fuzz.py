@@ -16,16 +16,33 @@ CORPUS = HERE / "corpus.hex"  # an input a line
 GRAIN = 4  # FUZZ_GRAIN
 
 
-# The files that read what a peer writes. A run that does not get into one of them has shown nothing.
-# Where time alone leads (heartbeat, reclaim, timeout), a short run may not come.
-READERS = [
-    f"core/{name}.c" for name in ("chan", "client", "ctl", "doorbell", "import", "link", "netlink", "value")
-]
-READERS += [f"net/{name}.c" for name in ("port", "rx", "shade", "tx")]
-READERS += [
-    f"tcp/{name}.c" for name in ("conn", "handshake", "netlink", "proto", "recv", "requeue", "rx", "tx")
-]
-SOME = 10  # blocks of each, at least
+# The files that read what a peer writes, or programs by netlink, and how many blocks of each a run must
+# reach: half of what a minute does. One that does not get so far has shown little. Where time alone leads
+# (heartbeat, timeout), a short run may not come.
+READERS = {
+    "core/chan.c": 40,
+    "core/client.c": 30,
+    "core/ctl.c": 30,
+    "core/doorbell.c": 40,
+    "core/import.c": 45,
+    "core/link.c": 35,
+    "core/netlink.c": 40,
+    "core/reclaim.c": 10,
+    "core/value.c": 10,
+    "net/port.c": 55,
+    "net/rx.c": 50,
+    "net/shade.c": 25,
+    "net/tx.c": 45,
+    "tcp/conn.c": 200,
+    "tcp/handshake.c": 80,
+    "tcp/netlink.c": 80,
+    "tcp/others.c": 15,
+    "tcp/proto.c": 35,
+    "tcp/recv.c": 70,
+    "tcp/requeue.c": 30,
+    "tcp/rx.c": 80,
+    "tcp/tx.c": 75,
+}
 
 
 def build(out: Path) -> None:
@@ -64,7 +81,7 @@ def _text(module: Path) -> int:
 
 
 def coverage(modules: list[Path], sizes: Mapping[str, int], reached: bytes) -> tuple[str, list[str]]:
-    """Return a table, and which of READERS were not reached.
+    """Return a table, and which of READERS were not reached enough.
 
     The table has of each file how many functions were reached, and how many blocks of code.
     """
@@ -98,4 +115,4 @@ def coverage(modules: list[Path], sizes: Mapping[str, int], reached: bytes) -> t
     for file in sorted(total):
         lines.append(f"{file:24} {entered[file]:>9} of {total[file]:<5} {blocks[file]:>6}")
     lines.append(f"{'all of these':24} {sum(entered.values()):>9} {sum(blocks.values()):>15}")
-    return "\n".join(lines), [file for file in READERS if blocks[file] < SOME]
+    return "\n".join(lines), [file for file, least in READERS.items() if blocks[file] < least]
