@@ -219,7 +219,7 @@ TESTED = [
         "tcp/handshake.c",
         "else if (xway_conn_mac(conn, true) != msg->mac ||\n\t\t !xway",
         "else if (!xway",
-        "proof_differs",
+        "proof_reflected",
     ),
     Fault(
         "a proof for the other end",
@@ -227,7 +227,7 @@ TESTED = [
         "proof = conn_mac(conn, link, false, conn->isn[0]) != mac;",
         "proof = conn_mac(conn, link, false, conn->isn[0]) != mac &&\n"
         "\t\t\tconn_mac(conn, link, true, conn->isn[0]) != mac;",
-        "proof_reflected",
+        "proof_differs",
     ),
     Fault("a frame shorter than its header", "net/rx.c", "rec->len >= ETH_HLEN && ", "", "lies_records"),
     Fault(

@@ -87,6 +87,9 @@ static bool proof_differs(void)
 	msg = open;
 	msg.mac ^= 1ULL << 63;
 	EXPECT(declined(&msg, XWAY_DECLINE_PROOF));
+	/* What the active end answers with proves no passive one. */
+	msg.mac = xway_conn_mac(conn[P], true);
+	EXPECT(declined(&msg, XWAY_DECLINE_PROOF));
 	/* OPEN looks for active ends only: its sender is none. */
 	EXPECT(give(P, &open) && take(P, &msg));
 	EXPECT(msg.ctl.type == XWAY_CTL_DECLINE && msg.ctl.arg == XWAY_DECLINE_UNKNOWN);
