@@ -279,7 +279,6 @@ void mm_shade_soon(void);
 void mm_shade_set(struct mm_port *port, const char *text);
 bool mm_shade_return(struct mm_port *port, struct sk_buff *skb);
 void mm_shade_resend(struct work_struct *work);
-void mm_shade_send_returned(struct mm_port *port);
 void mm_shade_names(const struct mm_port *port, char *text, size_t size);
 
 /* tx.c */

@@ -398,7 +398,7 @@ void mm_rx_back(struct mm_port *port, u32 from)
 		mm_add(port, give_back(port, &ring, from, &rec) ? MM_TX_BACK : MM_TX_LOST, 1);
 		/* A ring of the shortest frames would be many times as much memory. */
 		if (skb_queue_len_lockless(&port->returned) >= MM_BACK)
-			mm_shade_send_returned(port);
+			mm_shade_resend(&port->resend);
 		from += mm_space(rec.len);
 		left -= mm_space(rec.len);
 		cond_resched();

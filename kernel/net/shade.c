@@ -342,19 +342,6 @@ void mm_shade_resend(struct work_struct *work)
 	} while (skb);
 }
 
-/**
- * mm_shade_send_returned() - send what was given back to vifs, now
- * @port: the port
- *
- * Context: process.
- */
-void mm_shade_send_returned(struct mm_port *port)
-{
-	/* Without waiting for a worker, which may want for memory */
-	cancel_work_sync(&port->resend);
-	mm_shade_resend(&port->resend);
-}
-
 /* ---- which vifs there are, with the RTNL held ---- */
 
 static void work_fn(struct work_struct *work)
@@ -465,6 +452,14 @@ static void pair_del(struct mm_pair *p)
 	list_del_rcu(&p->near);
 	list_del_rcu(&p->far);
 	kfree_rcu(p, rcu);
+}
+
+/* Send what was given back to vifs. Nobody finds the pairs any more by which it came. */
+static void send_returned(struct mm_port *port)
+{
+	/* Without waiting for a worker, which may want for memory */
+	cancel_work_sync(&port->resend);
+	mm_shade_resend(&port->resend);
 }
 
 /* A pair as domain 0 writes it, doc/xenstore.md */
@@ -605,8 +600,7 @@ static void del_unwanted(struct mm_port *port, bool now)
 	}
 	if (any) {
 		synchronize_net();
-		/* Nobody finds the pairs any more by which it came. */
-		mm_shade_send_returned(port);
+		send_returned(port);
 	}
 }
 
@@ -731,7 +725,7 @@ static void forget(struct mm_shade *s)
 
 		pair_del(p);
 		synchronize_net();
-		mm_shade_send_returned(port);
+		send_returned(port);
 	}
 	WRITE_ONCE(s->dev->netdev_ops, s->orig);
 	/* Whoever has come by @ops finds the shade, and is done when this returns. */
