@@ -55,12 +55,17 @@ static void set_queued(struct link *link, u32 queued)
 	WRITE_ONCE(link->ctl.queued, queued);
 }
 
+static bool has_slot(const struct link *link)
+{
+	return READ_ONCE(link->ctl.prod) - READ_ONCE(link->import.hdr->ctl_cons) < XWAY_CTLS;
+}
+
 static bool ctl_put(struct link *link, const struct xway_ctl *msg)
 {
 	struct xway_header *own = link->arena.hdr;
 	struct xway_ctl *slots = xway_arena_addr(link, XWAY_PAGE_CTL);
 
-	if (link->ctl.prod - READ_ONCE(link->import.hdr->ctl_cons) >= XWAY_CTLS)
+	if (!has_slot(link))
 		return false;
 	slots[link->ctl.prod % XWAY_CTLS] = *msg;
 	WRITE_ONCE(link->ctl.prod, link->ctl.prod + 1);
@@ -86,10 +91,7 @@ static void ctl_post(struct link *link)
  */
 bool xway_ctl_has_room(const struct link *link)
 {
-	const struct xway_header *peer = link->import.hdr;
-
-	return READ_ONCE(link->ctl.queued) &&
-	       READ_ONCE(link->ctl.prod) - READ_ONCE(peer->ctl_cons) < XWAY_CTLS;
+	return READ_ONCE(link->ctl.queued) && has_slot(link);
 }
 
 /**
@@ -158,7 +160,7 @@ void xway_ctl_put(struct link *link, const struct xway_ctl *msg)
 	lockdep_assert_held(&link->pub.lock);
 	if (!link->import.hdr || xway_liar_keeps(msg))
 		return;
-	if (!may_queue(link)) {
+	if ((link->ctl.queued || !has_slot(link)) && !may_queue(link)) {
 		xway_link_broken(link);
 		return;
 	}
