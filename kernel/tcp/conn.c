@@ -837,7 +837,8 @@ struct sock *xway_conn_hold_sk(struct xway_conn *conn)
 /*
  * lock_sock() for the helper, which waits for nobody: a program's call keeps the lock until a
  * page fault of its has ended, and helpers that wait would keep those of others from running.
- * Return: false if somebody has the lock; the helper runs again when that one releases it.
+ * Return: false if somebody has the lock; the helper runs again when that one releases it, or in
+ * a second, if the socket has other functions by then.
  */
 static bool conn_lock(struct xway_conn *conn, struct sock *sk)
 {
@@ -850,7 +851,9 @@ static bool conn_lock(struct xway_conn *conn, struct sock *sk)
 	else
 		sk->sk_lock.owned = 1;
 	spin_unlock_bh(&sk->sk_lock.slock);
-	if (!owned)
+	if (owned)
+		conn_queue_in(conn, HZ);
+	else
 		mutex_acquire(&sk->sk_lock.dep_map, 0, 1, _RET_IP_);
 	return !owned;
 }
@@ -941,18 +944,19 @@ static void conn_spill(struct xway_conn *conn)
 /*
  * Switch sending to TCP. Once the peer sends by TCP, too, spill and requeue the
  * rest of its ring, and detach the socket or park. rx.lock is held.
+ * Return: false, with nothing done, if somebody has the socket's lock.
  */
-static void conn_do_fallback(struct xway_conn *conn, struct sock *sk)
+static bool conn_do_fallback(struct xway_conn *conn, struct sock *sk)
 {
 	enum xway_conn_state state;
 	bool resent, late;
 	int err;
 
 	if (!conn_lock(conn, sk))
-		return;
+		return false;
 	if (conn->sk != sk) {
 		release_sock(sk);
-		return;
+		return true;
 	}
 	WRITE_ONCE(conn->tx.usable, false);
 	xway_tx_to_tcp(conn, sk);
@@ -988,6 +992,7 @@ static void conn_do_fallback(struct xway_conn *conn, struct sock *sk)
 		conn_abort(conn, sk, ECONNRESET);
 		xway_conn_queue(conn);
 	}
+	return true;
 }
 
 /*
@@ -1128,8 +1133,8 @@ static void conn_work(struct work_struct *work)
 	unsigned long flags = READ_ONCE(conn->flags);
 	enum xway_conn_state state = conn->state;
 	const struct xway_words *peer;
+	bool closed, busy = false;
 	struct sock *sk;
-	bool closed;
 
 	if (test_and_clear_bit(XWAY_F_WANT_OPEN, &conn->flags))
 		xway_handshake_open(conn);
@@ -1154,13 +1159,15 @@ static void conn_work(struct work_struct *work)
 	if (sk && sk->sk_socket && test_bit(XWAY_F_POLICY, &conn->flags))
 		conn_check_policy(conn, sk);
 	if (sk && test_bit(XWAY_F_BAD, &conn->flags)) {
-		if (conn_is_free(conn, sk))
+		busy = !conn_is_free(conn, sk);
+		if (!busy)
 			conn_reset_bad(conn, sk);
 	} else if (sk && test_bit(XWAY_F_FALLBACK, &conn->flags) &&
 		   !(!sk->sk_socket && conn_detach_unaccepted(conn, sk))) {
-		conn_do_fallback(conn, sk);
+		busy = !conn_do_fallback(conn, sk);
 	}
-	if (sk && closed && conn_lock(conn, sk)) {
+	/* Not before that: what a cut has left to send is known only then. */
+	if (sk && closed && !busy && conn_lock(conn, sk)) {
 		/* The peer has sent CLOSE. Spill what it left, so that it can
 		 * free its half, however slowly the program reads.
 		 */

@@ -400,8 +400,8 @@ static inline bool xway_conn_inside(const struct xway_conn *conn)
 }
 
 /*
- * For the helpers. A helper may wait for a user of its socket whose page fault
- * never ends, so links have a workqueue of their own.
+ * For the helpers. One that resets a connection may wait for a user of its socket whose
+ * page fault never ends, so links have a workqueue of their own.
  */
 extern struct workqueue_struct *xway_conn_wq;
 
@@ -444,7 +444,7 @@ bool xway_tx_may_fin(struct xway_conn *conn, struct sock *sk);
 bool xway_tx_cut_late(struct xway_conn *conn);
 void xway_tx_free(struct xway_conn *conn);
 int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
-		u32 before);
+		u32 before, bool faulted);
 u32 xway_tx_look(struct xway_conn *conn, const struct sock *sk);
 u32 xway_tx_backlog(struct xway_conn *conn, const struct sock *sk);
 bool xway_tx_empty(struct xway_conn *conn);

@@ -558,7 +558,7 @@ static void grace_passed(struct work_struct *work)
 
 static DECLARE_WORK(ending_work, grace_passed);
 
-/* It is not on xway_conn_wq: helpers there may wait for a socket's user. */
+/* It is not on xway_conn_wq: a helper there that resets may wait for a socket's user. */
 static void await_grace(struct xway_conn *conn)
 {
 	xway_conn_get(conn);

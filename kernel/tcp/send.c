@@ -169,10 +169,15 @@ static int tx_no_room(struct xway_conn *conn, struct sock *sk, long *timeo)
 static int tx_fault_in(struct xway_conn *conn, struct sock *sk, struct msghdr *msg)
 {
 	size_t want = min_t(size_t, msg_data_left(msg), conn->tx.size), missing;
+	int disconnects = READ_ONCE(sk->sk_disconnects);
 
+	sk->sk_write_pending++;	/* nobody switches to a ring meanwhile: see xway_tx_to_ring() */
 	release_sock(sk);
 	missing = fault_in_iov_iter_readable(&msg->msg_iter, want);
 	lock_sock(sk);
+	sk->sk_write_pending--;
+	if (READ_ONCE(sk->sk_disconnects) != disconnects)
+		return -EPIPE;
 	if (fatal_signal_pending(current))
 		return -EINTR;
 	/* See tx_wait(). */
@@ -206,6 +211,7 @@ static int do_sendmsg(struct xway_conn **held, struct sock *sk,
 	unsigned int flags = msg->msg_flags;
 	enum xway_reason why = tx_refusal_by_flags(sk, msg) ?:
 			       tx_refusal(conn, sk, msg);
+	bool faulted = false;
 	int copied = 0, ret;
 
 	if (unlikely(why != XWAY_R_NONE))
@@ -260,7 +266,8 @@ static int do_sendmsg(struct xway_conn **held, struct sock *sk,
 				copied = sk_stream_error(sk, flags, -EPIPE);
 			break;
 		}
-		ret = xway_tx_put(conn, sk, msg, copied);
+		ret = xway_tx_put(conn, sk, msg, copied, faulted);
+		faulted = ret == -XWAY_AGAIN_FAULT;
 		if (ret > 0) {
 			copied += ret;
 			continue;
@@ -269,8 +276,8 @@ static int do_sendmsg(struct xway_conn **held, struct sock *sk,
 			xway_tx_discard(conn);
 			continue;
 		}
-		ret = ret == -EAGAIN ? tx_no_room(conn, sk, &timeo) :
-				       tx_fault_in(conn, sk, msg);
+		ret = faulted ? tx_fault_in(conn, sk, msg) :
+				tx_no_room(conn, sk, &timeo);
 		if (ret) {
 			copied = copied ?: sk_stream_error(sk, flags, ret);
 			break;

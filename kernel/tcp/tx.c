@@ -545,6 +545,7 @@ static u32 tx_stretch(struct xway_conn *conn, size_t left, u32 before)
  * @sk: its socket, locked
  * @msg: the bytes; the iterator advances
  * @before: bytes of the message that are in the ring already
+ * @faulted: the caller has faulted in the message's memory, so a part of it will do
  *
  * Context: process.
  * Return: bytes put; -EAGAIN if the ring holds what it may; -XWAY_AGAIN_FAULT if the
@@ -552,10 +553,10 @@ static u32 tx_stretch(struct xway_conn *conn, size_t left, u32 before)
  * if the peer has closed its socket: then nothing was taken from @msg.
  */
 int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
-		u32 before)
+		u32 before, bool faulted)
 {
 	struct xway_tx *tx = &conn->tx;
-	u32 room, len;
+	u32 room, len, got;
 	bool seen;
 
 	sock_owned_by_me(sk);
@@ -573,15 +574,19 @@ int xway_tx_put(struct xway_conn *conn, struct sock *sk, struct msghdr *msg,
 		return tx_reader_gone(conn) ||
 		       test_bit(XWAY_F_BAD, &conn->flags) ? -EPIPE : -EAGAIN;
 	/* Whoever waits for the lock must not wait for a user's fault handler. */
+	len = min(len, room);
 	pagefault_disable();
-	len = xway_tx_copy(tx, msg, min(len, room));
+	got = xway_tx_copy(tx, msg, len);
 	pagefault_enable();
-	if (!len)
+	/* A message that is not there yet goes as a whole: others may send in between. */
+	if (unlikely(!got || (got < len && !faulted))) {
+		iov_iter_revert(&msg->msg_iter, got);
 		return -XWAY_AGAIN_FAULT;
+	}
 	rcu_read_lock();
-	seen = xway_tx_publish(conn, msg, len);
+	seen = xway_tx_publish(conn, msg, got);
 	rcu_read_unlock();
-	return seen ? len : -EPIPE;
+	return seen ? got : -EPIPE;
 }
 
 /**

@@ -170,7 +170,7 @@ static u32 put_locked(int from, u32 n)
 
 	fill(from, vec.iov_len);
 	iov_iter_kvec(&msg.msg_iter, WRITE, &vec, 1, vec.iov_len);
-	ret = xway_tx_put(conn[from], sock[from]->sk, &msg, 0);
+	ret = xway_tx_put(conn[from], sock[from]->sk, &msg, 0, false);
 	if (ret <= 0)
 		return 0;
 	sent[from] += ret;
@@ -946,8 +946,11 @@ static bool owned(void)
 
 	lock_sock(sk);
 	xway_conn_fallback(conn[P], XWAY_R_OFF);
-	for (i = 0; i < 1000 && work_busy(&conn[P]->work.work); i++)
+	for (i = 0; i < 1000 && !test_bit(XWAY_F_LATER, &conn[P]->flags); i++)
 		usleep_range(1000, 2000);
+	/* It would look again in a second. */
+	if (cancel_delayed_work_sync(&conn[P]->work))
+		xway_conn_put(conn[P]);
 	release_sock(sk);
 	EXPECT(i < 1000 && (conn[P]->tx.gen & 1));
 	/* xway_release_cb() has it run again; the sockets of these tests are TCP's own. */
