@@ -6,24 +6,25 @@
 #include "core/revoke.h"
 #include "ends.h"
 
-#define STALE_ORDER 2
+#define STALE_ORDERS 7	/* all that an arena tries to get */
+#define STALE_BLOCKS 8	/* of each */
 
 /* Have something in the pages that the next allocations get. Return: false without memory. */
 static bool leave_stale(void)
 {
-	unsigned long stale[16];
+	static unsigned long stale[STALE_ORDERS * STALE_BLOCKS];
 	bool all = true;
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(stale); i++) {
-		stale[i] = __get_free_pages(GFP_KERNEL, STALE_ORDER);
+		stale[i] = __get_free_pages(GFP_KERNEL, i / STALE_BLOCKS);
 		if (stale[i])
-			memset((void *)stale[i], 0xa5, PAGE_SIZE << STALE_ORDER);
+			memset((void *)stale[i], 0xa5, PAGE_SIZE << (i / STALE_BLOCKS));
 		else
 			all = false;
 	}
 	while (i--)
-		free_pages(stale[i], STALE_ORDER);
+		free_pages(stale[i], i / STALE_BLOCKS);
 	return all;
 }
 
@@ -36,7 +37,7 @@ static bool arena_pages(void)
 	EXPECT(!prepare(A));
 	EXPECT(arena->pages == XWAY_PAGES_FIXED && !arena->in_use);
 	EXPECT(arena->hdr->magic == XWAY_MAGIC && arena->hdr->pages == 3);
-	EXPECT(leave_stale() && !alloc(A, 1 << STALE_ORDER, &a));
+	EXPECT(leave_stale() && !alloc(A, 4, &a));
 	EXPECT(!alloc(A, 1, &b));
 	EXPECT(a >= XWAY_PAGES_FIXED && (b < a || b >= a + 4));
 	EXPECT(arena->in_use == 5);
