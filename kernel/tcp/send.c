@@ -115,6 +115,16 @@ static bool tx_ready(struct xway_conn *conn, const struct sock *sk)
 }
 
 /*
+ * While the call had not the socket's lock the socket was disconnected: it may have another
+ * connection by now.
+ */
+static bool tx_disconnected(const struct xway_conn *conn)
+{
+	return test_bit(XWAY_F_DETACHED, &conn->flags) &&
+	       ((conn->tx.gen & 1) || conn->tx.resend);
+}
+
+/*
  * Sleep until the ring has room, bytes that a cut has left are sent, or waiting makes
  * no sense any more.
  * Return: 0, or -EPIPE if the socket was disconnected meanwhile.
@@ -135,9 +145,7 @@ static int tx_wait(struct xway_conn *conn, struct sock *sk, long *timeo)
 			    tx_ready(conn, sk), &wait);
 	sk->sk_write_pending--;
 	remove_wait_queue(sk_sleep(sk), &wait);
-	/* Disconnected meanwhile: the socket may have another connection by now. */
-	if (test_bit(XWAY_F_DETACHED, &conn->flags) &&
-	    ((conn->tx.gen & 1) || conn->tx.resend))
+	if (tx_disconnected(conn))
 		return -EPIPE;
 	return min(ret, 0);
 }
@@ -176,13 +184,10 @@ static int tx_fault_in(struct xway_conn *conn, struct sock *sk, struct msghdr *m
 	missing = fault_in_iov_iter_readable(&msg->msg_iter, want);
 	lock_sock(sk);
 	sk->sk_write_pending--;
-	if (READ_ONCE(sk->sk_disconnects) != disconnects)
+	if (READ_ONCE(sk->sk_disconnects) != disconnects || tx_disconnected(conn))
 		return -EPIPE;
 	if (fatal_signal_pending(current))
 		return -EINTR;
-	/* See tx_wait(). */
-	if (test_bit(XWAY_F_DETACHED, &conn->flags) && ((conn->tx.gen & 1) || conn->tx.resend))
-		return -EPIPE;
 	return missing == want ? -EFAULT : 0;
 }
 
