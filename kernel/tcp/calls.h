@@ -15,6 +15,7 @@ const struct proto_ops *xway_base_ops(const struct sock *sk);
 void xway_stray_enter(void);
 void xway_stray_leave(void);
 bool xway_restart(const struct sock *sk);
+int xway_disconnect(struct sock *sk, int flags);
 
 /**
  * xway_keep_error() - keep the socket's error for the next call

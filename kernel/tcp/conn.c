@@ -868,15 +868,27 @@ static bool conn_is_free(struct xway_conn *conn, struct sock *sk)
 	return free;
 }
 
-/* Reset the connection, unless the socket has a fresh connection by now. */
+/*
+ * Reset the connection, unless the socket has a fresh one by now. tcp_abort() takes the lock by
+ * itself, so the socket gets none before that has ended: xway_disconnect() waits.
+ */
 static void conn_abort(struct xway_conn *conn, struct sock *sk, int err)
 {
-	if (READ_ONCE(conn->sk) == sk)
+	bool mine;
+
+	/* The helper and the end of a link may both be here. */
+	wait_on_bit_lock(&conn->flags, XWAY_F_ABORTING, TASK_UNINTERRUPTIBLE);
+	lock_sock(sk);
+	/* One that was reset is not reset again. */
+	mine = conn->sk == sk && sk->sk_state != TCP_CLOSE;
+	release_sock(sk);
+	if (mine)
 		tcp_abort(sk, err);
 	lock_sock(sk);
 	if (conn->sk == sk)
 		xway_tx_discard(conn);
 	release_sock(sk);
+	clear_and_wake_up_bit(XWAY_F_ABORTING, &conn->flags);
 }
 
 /*
@@ -1299,9 +1311,13 @@ static void conn_drain(struct xway_conn *conn)
 {
 	struct xway_link *link = conn->chan.link;
 
-	if (!xway_conn_park(conn, XWAY_R_LINK) &&
-	    !test_bit(XWAY_F_PARK, &conn->flags))
-		xway_conn_fallback(conn, XWAY_R_LINK);
+	/* One that parks already had time while the link was up. */
+	if (!xway_conn_park(conn, XWAY_R_LINK)) {
+		if (test_bit(XWAY_F_PARK, &conn->flags))
+			xway_conn_queue(conn);
+		else
+			xway_conn_fallback(conn, XWAY_R_LINK);
+	}
 	/* Also without a socket: the peer spills what it has not read of our
 	 * ring.
 	 */

@@ -50,6 +50,7 @@ enum {
 	XWAY_F_LEFT,		/* that has passed */
 	XWAY_F_TELL,		/* release_sock() calls the reader back: reader.c */
 	XWAY_F_LATER,		/* release_sock() queues the helper */
+	XWAY_F_ABORTING,	/* it is being reset: connect() to AF_UNSPEC waits */
 };
 
 /**

@@ -369,10 +369,33 @@ static void xway_shutdown(struct sock *sk, int how)
 	xway_base_of(sk)->shutdown(sk, how);
 }
 
-/* connect() to AF_UNSPEC, with the socket locked: TCP resets the peer. */
-static int xway_disconnect(struct sock *sk, int flags)
+/*
+ * The connection is being reset. The lock is given up meanwhile; then the socket may have another
+ * one. A child that nobody has accepted is disconnected by its listener's end, which may not sleep.
+ */
+static struct xway_conn *wait_for_abort(struct xway_conn *conn, struct sock *sk)
 {
-	struct xway_conn *conn = xway_attached(sk);
+	while (conn && unlikely(test_bit(XWAY_F_ABORTING, &conn->flags)) && sk->sk_socket) {
+		release_sock(sk);
+		wait_on_bit(&conn->flags, XWAY_F_ABORTING, TASK_UNINTERRUPTIBLE);
+		xway_conn_put(conn);
+		lock_sock(sk);
+		conn = xway_attached(sk);
+	}
+	return conn;
+}
+
+/**
+ * xway_disconnect() - connect() to AF_UNSPEC: TCP resets the peer
+ * @sk: a socket, locked by its owner
+ * @flags: O_NONBLOCK, or 0
+ *
+ * Context: process, may sleep; softirq for a child that nobody has accepted.
+ * Return: as TCP.
+ */
+int xway_disconnect(struct sock *sk, int flags)
+{
+	struct xway_conn *conn = wait_for_abort(xway_attached(sk), sk);
 	int ret;
 
 	if (!conn) {

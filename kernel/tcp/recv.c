@@ -542,8 +542,11 @@ static void rx_finish(struct xway_conn *conn, struct sock *sk)
 	    (test_bit(XWAY_F_PARK, &conn->flags) && xway_rx_requeued(conn, sk)))
 		return;
 	lock_sock(sk);
-	/* What a cut has left to send is the helper's, which detaches then. */
-	if (conn->sk == sk && !conn->tx.resend && !xway_detach_or_park(conn, sk))
+	/* What a cut has left to send is the helper's, which detaches then. Nor is a connection
+	 * detached that is being reset: xway_disconnect() would not know.
+	 */
+	if (conn->sk == sk && !conn->tx.resend && !test_bit(XWAY_F_ABORTING, &conn->flags) &&
+	    !xway_detach_or_park(conn, sk))
 		xway_conn_queue(conn);	/* tries again until there is memory */
 	release_sock(sk);
 }

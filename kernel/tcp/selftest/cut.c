@@ -961,6 +961,39 @@ static bool owned(void)
 	return true;
 }
 
+static int disconnect_fn(void *data)
+{
+	struct sock *sk = sock[A]->sk;
+
+	lock_sock(sk);
+	complete(&racing);
+	xway_disconnect(sk, 0);
+	release_sock(sk);
+	complete(&raced);
+	return 0;
+}
+
+/* A reset is under way, which would hit the next connection of the socket as well. */
+static bool reset_first(void)
+{
+	struct inet_connection_sock *icsk = inet_csk(sock[A]->sk);
+	bool early;
+
+	WRITE_ONCE(*(void *__force *)&icsk->icsk_ulp_data, conn[A]);
+	WRITE_ONCE(icsk->icsk_ulp_ops, &xway_ulp);
+	init_completion(&racing);
+	init_completion(&raced);
+	set_bit(XWAY_F_ABORTING, &conn[A]->flags);
+	EXPECT(!IS_ERR(kthread_run(disconnect_fn, NULL, "xway_selftest")));
+	wait_for_completion(&racing);
+	msleep(20);
+	early = completion_done(&raced);
+	clear_and_wake_up_bit(XWAY_F_ABORTING, &conn[A]->flags);
+	wait_for_completion(&raced);
+	EXPECT(!early && sock[A]->sk->sk_state == TCP_CLOSE && !conn[A]->sk);
+	return true;
+}
+
 #define CUT_TEST(name)				\
 	static bool cut_##name(void)		\
 	{					\
@@ -990,6 +1023,7 @@ CUT_TEST(closed_silent)
 CUT_TEST(closed_late)
 CUT_TEST(table_taken)
 CUT_TEST(late_mark)
+CUT_TEST(reset_first)
 
 const struct xway_test cut_tests[] = {
 	{ "switch_one_call", switch_one_call, UP },
@@ -1018,5 +1052,6 @@ const struct xway_test cut_tests[] = {
 	{ "cut_closed_late", cut_closed_late, UP },
 	{ "cut_table_taken", cut_table_taken, UP },
 	{ "cut_late_mark", cut_late_mark, UP },
+	{ "cut_reset_first", cut_reset_first, UP },
 	{}
 };
