@@ -5,9 +5,9 @@
  * xway_client_unregister() clears a client's entry. Then it waits for each call that
  * may have found the entry before. Such calls run under xway_links_lock (add_link,
  * del_link, policy, show), under a link's lock (up, ctl for OPEN), or in an SRCU read-side
- * section (drain, abort, addresses, reclaim). Other calls (ctl, event) find the client
- * by a channel. After @del_link there is none, but @event may still run in an RCU
- * read-side section.
+ * section of the service's own (drain, abort, addresses, reclaim). Other calls (ctl, event)
+ * find the client by a channel. After @del_link there is none, but @event may still run in
+ * an RCU read-side section.
  *
  * A client may take a link's lock in each of these calls, so none of them may wait for
  * I/O: see core.h. Calls under a link's lock run in work items that see to this.
@@ -21,7 +21,41 @@
 #include "link.h"
 
 static const struct xway_client __rcu *clients[XWAY_SERVICES];
-DEFINE_STATIC_SRCU(clients_srcu);
+/* A service's calls, so that none waits for those of another: one may last (doc/locking.md). */
+static struct srcu_struct calls[XWAY_SERVICES];
+
+/**
+ * xway_clients_init() - make what clients need
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int __init xway_clients_init(void)
+{
+	int i, err;
+
+	for (i = 0; i < XWAY_SERVICES; i++) {
+		err = init_srcu_struct(&calls[i]);
+		if (err)
+			goto err;
+	}
+	return 0;
+
+err:
+	while (i--)
+		cleanup_srcu_struct(&calls[i]);
+	return err;
+}
+
+/**
+ * xway_clients_exit() - undo xway_clients_init(); no client and no link is left
+ */
+void xway_clients_exit(void)
+{
+	int i;
+
+	for (i = 0; i < XWAY_SERVICES; i++)
+		cleanup_srcu_struct(&calls[i]);
+}
 
 int xway_client_register(const struct xway_client *client)
 {
@@ -61,7 +95,7 @@ void xway_client_unregister(const struct xway_client *client)
 
 	mutex_lock(&xway_links_lock);
 	RCU_INIT_POINTER(clients[client->service], NULL);
-	synchronize_srcu(&clients_srcu);
+	synchronize_srcu(&calls[client->service]);
 	list_for_each_entry(link, &xway_links, node) {
 		/* Taking the lock also waits for a call of @up or @ctl. */
 		mutex_lock(&link->pub.lock);
@@ -251,6 +285,20 @@ bool xway_client_open(struct link *link, const struct xway_ctl *msg)
 	return true;
 }
 
+/* Begin a call that may sleep. Return: the client of a service, or NULL, until client_leave(). */
+static const struct xway_client *client_enter(int service, int *idx)
+	__acquires(&calls[service])
+{
+	*idx = srcu_read_lock(&calls[service]);
+	return client_of(service, srcu_read_lock_held(&calls[service]));
+}
+
+static void client_leave(int service, int idx)
+	__releases(&calls[service])
+{
+	srcu_read_unlock(&calls[service], idx);
+}
+
 /**
  * xway_client_drain() - have all clients begin to end their channels
  * @link: the link, a grace period after xway_link_drain()
@@ -261,14 +309,14 @@ void xway_client_drain(struct link *link)
 {
 	unsigned int noio = memalloc_noio_save();
 	const struct xway_client *client;
-	int i, idx = srcu_read_lock(&clients_srcu);
+	int i, idx;
 
 	for (i = 0; i < XWAY_SERVICES; i++) {
-		client = client_of(i, srcu_read_lock_held(&clients_srcu));
+		client = client_enter(i, &idx);
 		if (client)
 			client->drain(&link->pub);
+		client_leave(i, idx);
 	}
-	srcu_read_unlock(&clients_srcu, idx);
 	memalloc_noio_restore(noio);
 }
 
@@ -282,14 +330,14 @@ void xway_client_addresses(struct link *link)
 {
 	unsigned int noio = memalloc_noio_save();
 	const struct xway_client *client;
-	int i, idx = srcu_read_lock(&clients_srcu);
+	int i, idx;
 
 	for (i = 0; i < XWAY_SERVICES; i++) {
-		client = client_of(i, srcu_read_lock_held(&clients_srcu));
+		client = client_enter(i, &idx);
 		if (client && client->addresses)
 			client->addresses(&link->pub);
+		client_leave(i, idx);
 	}
-	srcu_read_unlock(&clients_srcu, idx);
 	memalloc_noio_restore(noio);
 }
 
@@ -304,14 +352,14 @@ void xway_client_abort(struct link *link, bool dead)
 {
 	unsigned int noio = memalloc_noio_save();
 	const struct xway_client *client;
-	int i, idx = srcu_read_lock(&clients_srcu);
+	int i, idx;
 
 	for (i = 0; i < XWAY_SERVICES; i++) {
-		client = client_of(i, srcu_read_lock_held(&clients_srcu));
+		client = client_enter(i, &idx);
 		if (client)
 			client->abort(&link->pub, dead);
+		client_leave(i, idx);
 	}
-	srcu_read_unlock(&clients_srcu, idx);
 	memalloc_noio_restore(noio);
 }
 
@@ -326,15 +374,15 @@ long xway_client_reclaim(long wanted)
 {
 	unsigned int noio = memalloc_noio_save();
 	const struct xway_client *client;
-	int i, idx = srcu_read_lock(&clients_srcu);
+	int i, idx;
 	long left = 0;
 
 	for (i = 0; i < XWAY_SERVICES; i++) {
-		client = client_of(i, srcu_read_lock_held(&clients_srcu));
+		client = client_enter(i, &idx);
 		if (client && client->reclaim)
 			left += client->reclaim(&wanted);
+		client_leave(i, idx);
 	}
-	srcu_read_unlock(&clients_srcu, idx);
 	memalloc_noio_restore(noio);
 	return left;
 }

@@ -195,6 +195,8 @@ extern struct list_head xway_links;
 extern struct mutex xway_links_lock;
 
 /* client.c */
+int xway_clients_init(void);
+void xway_clients_exit(void);
 void xway_client_add_link(struct link *link);
 void xway_client_del_link(struct link *link);
 int xway_client_policy(struct link *link, u16 service, const char *text);

@@ -26,9 +26,12 @@ static int __init core_init(void)
 	xway_arena_init();
 	xway_peer_init();
 	xway_ctl_init();
-	err = xway_link_init();
+	err = xway_clients_init();
 	if (err)
 		return err;
+	err = xway_link_init();
+	if (err)
+		goto err_clients;
 	err = xway_addr_init();
 	if (err)
 		goto err_link;
@@ -64,6 +67,8 @@ err_addr:
 	xway_addr_exit();
 err_link:
 	xway_link_exit();
+err_clients:
+	xway_clients_exit();
 	return err;
 }
 
@@ -79,6 +84,7 @@ static void __exit core_exit(void)
 	xway_reclaim_exit();
 	xway_addr_exit();
 	xway_link_exit();
+	xway_clients_exit();
 }
 
 module_init(core_init);

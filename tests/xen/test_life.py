@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from rig import pace
 from rig.guest import Guest
 from rig.machine import Machine
 from tests import traffic
@@ -135,21 +136,35 @@ def goes_on(dom0: Guest, ends: Ends, command: str) -> None:
     assert now.ring_share() > 0.9, now.seen()
 
 
-def test_peer_destroyed(machine: Machine, ends: Ends) -> None:
+# Ends a guest's kernel by its own fault. The domain stays, as its configuration has it.
+CRASH = "sleep 0.3; echo c >/proc/sysrq-trigger"
+
+
+@pytest.mark.parametrize("way", ["destroyed", "crashed"])
+def test_peer_ends(machine: Machine, ends: Ends, way: str) -> None:
     """Its connections end with a reset, nothing of it stays mapped, a new one links up."""
-    before = traffic.counters(ends.active)
-    _, b = talk(ends, 300)
-    machine.destroy_guest("g1")
-    done = b.wait(300)
+    guest, dead = ends.active, ends.passive
+    before = traffic.counters(guest)
+    if way == "destroyed":
+        _, program = talk(ends, 300)
+        machine.destroy_guest(dead.name)
+    else:
+        # Here it is the end that has called connect().
+        program, _ = talk(Ends(guest, dead, guest.ip4), 300)
+        dead.start(CRASH)
+    done = program.wait(300)
     # One of its two threads gets the reset, the other the end.
     assert f"error {errno.ECONNRESET}" in done.stdout or "ConnectionResetError" in done.stderr, done
-    until(lambda: not linked(ends.active), "the link gone")
-    traffic.settled(ends.active)
-    assert traffic.xway(ends.active, "show")["unrevoked"] == 0
+    until(lambda: not linked(guest), "the link gone")
+    traffic.settled(guest)
+    if way == "crashed":
+        # What remains of the domain still maps the pages that it had.
+        machine.destroy_guest(dead.name)
+    until(lambda: not traffic.xway(guest, "show")["unrevoked"], "all pages back")
     # Which of the two depends on what is heard of first: the domain's end, or that it is no peer any more.
-    assert {"peer-gone", "link-down"} & set(traffic.since(before, ends.active))
-    machine.start_guest("g1")
-    again = Ends(machine.guest("g1"), ends.active, ends.address)
+    assert {"peer-gone", "link-down"} & set(traffic.since(before, guest))
+    machine.start_guest(dead.name)
+    again = Ends(machine.guest(dead.name), guest, ends.address)
     until(lambda: linked(again.active) and linked(again.passive), "the new link")
     again.put()
     with traffic.measured(again) as moved:
@@ -417,6 +432,8 @@ def test_an_end_that_hangs_holds_up_nobody(machine: Machine, ends: Ends) -> None
             until(lambda: states(guest).get(hung) == "closing", "the end of a link")
             time.sleep(10)  # longer than a peer is waited for
             assert states(guest).get(hung) == "closing", states(guest)
+            # Nor does another module wait, as it would with the lock of all links.
+            guest.run("modprobe mmnet && modprobe -r mmnet", timeout=pace.limit(20))
             allow(dom0, "")
             until(lambda: other not in states(guest), "the end of the other link", 5)
             allow(dom0, policy)
