@@ -387,13 +387,15 @@ static bool is_open(const struct sock *sk)
 	return sk->sk_state == TCP_ESTABLISHED && !sk->sk_shutdown && !sock_flag(sk, SOCK_DEAD);
 }
 
-/* Why a socket that is locked, or has a spinlock held, cannot be adopted now; or XWAY_R_NONE */
+/*
+ * Why a socket that is locked, or has a spinlock held, cannot be adopted now; or XWAY_R_NONE. A
+ * user inside the kernel who reads by calls may have it adopted, as it may be attached: refusal().
+ */
 static enum xway_reason no_adoption(struct sock *sk)
 {
-	if (sk->sk_kern_sock)
+	if (sk->sk_kern_sock && !XWAY_MPTCP_CHILDREN && xway_proto_untouched(sk) && !was_active(sk))
 		return XWAY_R_KERNEL;
-	if (!xway_proto_untouched(sk) || !xway_proto_is_base(READ_ONCE(sk->sk_prot)) ||
-	    inet_csk(sk)->icsk_ulp_ops)
+	if (!xway_proto_is_base(READ_ONCE(sk->sk_prot)) || inet_csk(sk)->icsk_ulp_ops)
 		return XWAY_R_BUSY;
 	return xway_attach_unfit(sk);
 }
@@ -460,8 +462,11 @@ bool xway_attach_why_not(struct sock *sk, enum xway_reason *why)
 	if (!link || (!own && !net_eq(sock_net(sk), &init_net)))
 		return false;
 	*why = !on ? XWAY_R_OFF : !up ? XWAY_R_LINK : !own ? XWAY_R_FOREIGN : no_adoption(sk);
-	/* An owner may be about to close it: then it has no struct socket at any moment. */
-	if (*why == XWAY_R_NONE && !sock_owned_by_user(sk) && !xway_proto_has_base_ops(sk))
+	/* An owner may be about to close it: then it has no struct socket at any moment. Nor has
+	 * one that nobody has accepted.
+	 */
+	if (*why == XWAY_R_NONE && !sock_owned_by_user(sk) &&
+	    (!sk->sk_socket || !xway_proto_has_base_ops(sk)))
 		*why = XWAY_R_BUSY;
 	return true;
 }

@@ -211,6 +211,35 @@ def test_a_child_with_a_callback_that_is_not_known_is_left_alone(local: Ends) ->
     assert now["tx_ring_bytes"] == 0 and now["tx_tcp_bytes"] >= 200 * 1000, now
 
 
+# Connections that a listener which knows MPTCP has not accepted belong to the kernel, and have no file.
+UNACCEPTED = """
+import json, socket, subprocess, time
+subprocess.run(["xway", "off"], check=True)
+listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)  # IPPROTO_MPTCP
+listener.bind(("127.0.0.1", 6003))
+listener.listen()
+ends = [socket.create_connection(("127.0.0.1", 6003)) for _ in range(4)]
+subprocess.run(["xway", "on"], check=True)
+shown = 0
+for _ in range(30):
+    told = subprocess.run(["xway", "-j", "conn", "--all"], capture_output=True, check=True).stdout
+    shown = max(shown, sum(one["state"] == "not-attached" for one in json.loads(told)))
+    time.sleep(0.1)
+for end in ends:
+    child = listener.accept()[0]
+    end.sendall(b"x")
+    assert child.recv(1) == b"x"
+print(shown)
+"""
+
+
+def test_unaccepted_are_shown(local: Ends) -> None:
+    """Who lists the connections that are not attached may find some that nobody has accepted."""
+    done = local.passive.run(["python3", "-c", UNACCEPTED], timeout=120)
+    assert int(done.stdout.split()[-1]) > 0, done
+    traffic.settled(local.passive)
+
+
 CROWD = r"""
 import hashlib, json, socket, subprocess, sys, threading, time
 slow = sys.argv[1:] == ["slow"]
