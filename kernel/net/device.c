@@ -1,11 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The network device. It has a carrier while there is a channel. */
 #include <linux/etherdevice.h>
+#include <net/addrconf.h>
 
 #include "mmnet.h"
 
 /* Pages that are kept for later frames, besides PP_ALLOC_CACHE_SIZE that page_pool has at hand */
 #define MM_POOL_PAGES 128
+
+/**
+ * mm_device_no_ipv6() - have IPv6 leave the device alone, or not any more
+ * @port: what it keeps
+ * @none: it is about to come up for vifs alone
+ *
+ * Else the kernel would give it an address, announce that to the peer, and send multicasts that
+ * name no interface by it.
+ *
+ * Context: process, RTNL held.
+ */
+void mm_device_no_ipv6(struct mm_port *port, bool none)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	struct inet6_dev *in6 = __in6_dev_get(port->dev);
+	bool was = port->no_ipv6;
+
+	/* An operator's own word stays: the device's, or what he has said of all meanwhile. */
+	port->no_ipv6 = none && in6 && (was || !in6->cnf.disable_ipv6);
+	if (!in6 || was == port->no_ipv6)
+		return;
+	WRITE_ONCE(in6->cnf.disable_ipv6,
+		   none || READ_ONCE(dev_net(port->dev)->ipv6.devconf_dflt->disable_ipv6));
+#endif
+}
 
 static int mm_open(struct net_device *dev)
 {
@@ -25,6 +51,7 @@ static int mm_stop(struct net_device *dev)
 	mm_port_set_up(port, false);
 	/* Who brings it up again wants it for more than vifs. */
 	WRITE_ONCE(port->ours, false);
+	mm_device_no_ipv6(port, false);
 	netif_stop_queue(dev);
 	napi_disable(&port->napi);
 	return 0;
@@ -148,13 +175,16 @@ err_free:
  * @port: what it keeps
  *
  * Context: any.
- * Return: "down" here, "waiting" for the peer's end, or "up".
+ * Return: "down" here, "waiting" for the peer's end, "stalled" since the peer does not read, or
+ * "up".
  */
 const char *mm_device_state(const struct mm_port *port)
 {
 	if (!netif_running(port->dev))
 		return "down";
-	return netif_carrier_ok(port->dev) ? "up" : "waiting";
+	if (!netif_carrier_ok(port->dev))
+		return "waiting";
+	return READ_ONCE(port->stalled) ? "stalled" : "up";
 }
 
 /**

@@ -36,6 +36,7 @@
 #define MM_LEN_MAX	(65535u + VLAN_ETH_HLEN)	/* bytes of a frame */
 #define MM_ALIGN	16u
 #define MM_RECORD_MAX	ALIGN(sizeof(struct mm_record) + MM_LEN_MAX, MM_ALIGN)
+#define MM_TCP_SEGMENT	8u	/* bytes of a segment, at least: TCP_MIN_SND_MSS without options */
 #define MM_PAGES_MIN	32u	/* of a ring: one record is read, another is written */
 #define MM_PAGES_MAX	XWAY_RING_PAGES_MAX
 #define MM_PAGE_KIB	((u32)(PAGE_SIZE / 1024))
@@ -155,6 +156,7 @@ enum mm_count {
  * @pairs: vifs of which packets are taken: see shade.c
  * @opened: the module has brought up the device; once, and under the RTNL
  * @ours: it did so last, so the device takes nothing but what is for vifs
+ * @no_ipv6: it has turned IPv6 off there
  * @returned: packets that go by their vif after all, and @resend, which sends them
  * @dim: adapts @rx_usecs, if @adaptive
  * @napi: reads the peer's ring
@@ -200,6 +202,7 @@ struct mm_port {
 	struct list_head pairs;
 	bool opened;
 	bool ours;
+	bool no_ipv6;
 	struct sk_buff_head returned;
 	struct work_struct resend;
 	u64 count[MM_COUNTS];
@@ -250,6 +253,7 @@ struct mm_port *mm_device_create(const char *id);
 void mm_device_destroy(struct mm_port *port);
 struct mm_port *mm_device_port(struct net_device *dev);
 const char *mm_device_state(const struct mm_port *port);
+void mm_device_no_ipv6(struct mm_port *port, bool none);
 
 /* ports.c: which link has which device */
 void mm_ports_policy(struct xway_link *link, const char *text);

@@ -13,8 +13,9 @@
 #define MM_COPYBREAK	2048u	/* longer frames go into pages, but for their beginning: */
 #define MM_HEAD		128u	/* Ethernet, IPv6 and TCP with options */
 
-/* Who cuts a packet has as many as it has segments; Linux makes no smaller and no more ones */
-#define MM_TCP_SEGMENT	8u	/* bytes: TCP_MIN_SND_MSS without options */
+/* Who cuts a packet has as many as it has segments; Linux makes no smaller ones than
+ * MM_TCP_SEGMENT and no more.
+ */
 #define MM_UDP_SEGMENTS	128u	/* UDP_MAX_SEGMENTS */
 
 #define MM_BACK		256u	/* frames of the own ring that wait for their vif at once */

@@ -662,8 +662,11 @@ void mm_shade_set(struct mm_port *port, const char *text)
 		port->opened = true;
 		if (!(port->dev->flags & IFF_UP)) {
 			WRITE_ONCE(port->ours, true);
+			mm_device_no_ipv6(port, true);
 			if (dev_open(port->dev, NULL)) {
 				port->opened = false;
+				WRITE_ONCE(port->ours, false);
+				mm_device_no_ipv6(port, false);
 				retry();
 			}
 		}

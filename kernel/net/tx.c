@@ -309,18 +309,28 @@ netdev_tx_t mm_tx(struct sk_buff *skb, struct net_device *dev)
 	return NETDEV_TX_OK;
 }
 
+/* Does the peer take a packet of several segments? As describe() in rx.c has it. */
+static bool takes_segments(const struct mm_chan *ch, const struct sk_buff *skb)
+{
+	const struct skb_shared_info *info = skb_shinfo(skb);
+
+	/* What a card has merged may have its checksums. */
+	if (skb->ip_summed != CHECKSUM_PARTIAL)
+		return false;
+	if (info->gso_type & SKB_GSO_UDP_L4)
+		return ch && (READ_ONCE(ch->features) & MM_FEATURE_USO);
+	return info->gso_size >= MM_TCP_SEGMENT;
+}
+
 /* ndo_features_check: what the peer cannot receive as segments is cut here. */
 netdev_features_t mm_tx_features(struct sk_buff *skb, struct net_device *dev,
 				 netdev_features_t features)
 {
 	const struct mm_port *port = netdev_priv(dev);
-	const struct mm_chan *ch;
 
 	/* The packet's lock is not held yet: what is read here may be of the channel before. */
 	rcu_read_lock();
-	ch = READ_ONCE(port->tx);
-	if (skb_is_gso(skb) && (skb_shinfo(skb)->gso_type & SKB_GSO_UDP_L4) &&
-	    !(ch && (READ_ONCE(ch->features) & MM_FEATURE_USO)))
+	if (skb_is_gso(skb) && !takes_segments(READ_ONCE(port->tx), skb))
 		features &= ~NETIF_F_GSO_MASK;
 	rcu_read_unlock();
 	return features;

@@ -235,11 +235,40 @@ static bool frames_back_both(void)
 	return cross(P, 1000);
 }
 
+/* Does P's device leave a packet of segments whole for A? */
+static bool whole(u32 type, u16 size, u8 sum)
+{
+	const netdev_features_t tso = NETIF_F_TSO | NETIF_F_TSO6;
+	struct sk_buff *skb = alloc_skb(64, GFP_KERNEL);
+	netdev_features_t left;
+
+	if (!skb)
+		return false;
+	skb_shinfo(skb)->gso_type = type;
+	skb_shinfo(skb)->gso_size = size;
+	skb->ip_summed = sum;
+	left = mm_tx_features(skb, port[P]->dev, tso);
+	kfree_skb(skb);
+	return left == tso;
+}
+
+/* What A would not take as segments is cut before. */
+static bool frames_segments(void)
+{
+	EXPECT(whole(SKB_GSO_TCPV4, 1448, CHECKSUM_PARTIAL));
+	EXPECT(whole(SKB_GSO_TCPV6, MM_TCP_SEGMENT, CHECKSUM_PARTIAL));
+	EXPECT(!whole(SKB_GSO_TCPV4, MM_TCP_SEGMENT - 1, CHECKSUM_PARTIAL));
+	EXPECT(!whole(SKB_GSO_TCPV4, 1448, CHECKSUM_UNNECESSARY));
+	EXPECT(whole(SKB_GSO_UDP_L4, 100, CHECKSUM_PARTIAL) == !!XWAY_NETIF_F_USO);
+	return true;
+}
+
 const struct xway_test frames_tests[] = {
 	{ "frames_lengths", frames_lengths, UP },
 	{ "frames_full", frames_full, UP },
 	{ "frames_lazy", frames_lazy, UP },
 	{ "frames_few", frames_few, UP },
+	{ "frames_segments", frames_segments, UP },
 	{ "frames_stalled", frames_stalled, UP },
 	{ "frames_rest", frames_rest, UP },
 	{ "frames_back", frames_back, UP },
