@@ -41,7 +41,6 @@ PORT = 7300
 KEPT = 0.8  # of the bytes that the honest ones carry with so much work of their CPUs
 KEPT_TIME = 0.5  # of those that they carry in so much time, though one CPU is the liar's as well
 FLOODED = 0.2  # of a CPU, at most, that lies without a pause take of each of them
-LIED = 3  # measurements of a kind, each with a session in which it is told
 SECONDS = 0.5  # of the flood
 FLOODS = 5  # of a kind, until it is told in one
 RUDE = 30  # seconds of lies, each of which may end the session
@@ -208,9 +207,11 @@ def carried(machine: Machine, ends: Ends, lie: str = "true") -> tuple[float, flo
     return now["tx_ring_bytes"] / (1 << 20) / (work / 1e9), found["mbit"]
 
 
-def lied(machine: Machine, ends: Ends, liar: Guest, number: int) -> Iterator[tuple[float, float]]:
-    """Give what is carried while lies of a kind are told, which may end session after session."""
-    for _ in range(LIED):
+def lied(
+    machine: Machine, ends: Ends, liar: Guest, number: int, sessions: int
+) -> Iterator[tuple[float, float]]:
+    """Give what is carried in each of some sessions in which lies of a kind are told, which may end it."""
+    for _ in range(sessions):
         until(lambda: traffic.xway(liar, "show")["channels"] > 0, "the liar's ring")
         was = told(liar)[number]
         # Of some kinds only what programs' calls lead to are told.
@@ -246,7 +247,8 @@ def begun(machine: Machine, liar: Guest, honest: Guest) -> int:
     return traffic.counters(honest)["links_up"] - was
 
 
-def test_liar(machine: Machine, ends: Ends) -> None:
+@pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.deep)])
+def test_liar(machine: Machine, ends: Ends, times: int) -> None:
     """What the honest ones say to each other stays right and fast, and nothing is left of the liar's."""
     honest, liar = (ends.passive, ends.active), machine.guest("g3")
     serve(machine, ends.passive, ends.active)
@@ -265,7 +267,7 @@ def test_liar(machine: Machine, ends: Ends) -> None:
         until(lambda: traffic.counters(liar)["tx_ring_bytes"] > 0, "the liar's ring")
         rates.add("none", [carried(machine, ends) for _ in range(3)])
         for number, lie in enumerate(LIES):
-            rates.add(lie, lied(machine, ends, liar, number))
+            rates.add(lie, lied(machine, ends, liar, number, times))
         for number, lie in enumerate(FLOODING):
             floods[lie] = flooded(machine, liar, number, *honest)
         print(told(liar))
