@@ -10,7 +10,21 @@ from rig import build
 from rig.guest import Guest
 from rig.machine import Machine
 from tests import traffic
-from tests.mmnet import MIB, allow, allowed, endless, exchange, forge, hearing, loaded, net, own, statistics
+from tests.mmnet import (
+    MIB,
+    PACKETS,
+    PORT,
+    allow,
+    allowed,
+    endless,
+    exchange,
+    forge,
+    hearing,
+    loaded,
+    net,
+    own,
+    statistics,
+)
 from tests.traffic import until
 
 BRIDGE = "xenbr0"
@@ -95,6 +109,39 @@ def test_forged(machine: Machine) -> None:
         assert heard() == [source]
 
 
+IDLE = 1536  # KiB that a peer may cost
+
+
+def available(domain: Guest) -> int:
+    """Return the KiB of memory that programs can have."""
+    text = domain.run("sync; echo 3 >/proc/sys/vm/drop_caches; grep MemAvailable /proc/meminfo").stdout
+    return int(text.split()[1])
+
+
+def test_idle_peer_takes_little(machine: Machine) -> None:
+    """What a guest has for its peer. Domain 0 has the same; its other programs use more or less meanwhile."""
+    dom0, guests = machine.dom0, machine.guests
+    assert machine.products
+    with allowed(dom0, ""):
+        build.load(dom0, machine.products)
+        with loaded(dom0, *guests):
+            for guest in guests:
+                exchange(dom0, guest, guest.ip4, 1)  # what TCP itself keeps is kept already
+            before = [available(one) for one in guests]
+            allow(dom0, "\n".join(f"group {one.name} services=net Domain-0 {one.name}" for one in guests))
+            for guest in guests:
+                until(lambda guest=guest: takes(dom0, guest), f"domain 0's device to {guest.name}")
+            taken = [[was - available(one) for was, one in zip(before, guests, strict=True)]]
+            for guest in guests:
+                exchange(dom0, guest, guest.ip4, 1)
+                assert own(guest)["rx_bytes"] > MIB
+            taken.append([was - available(one) for was, one in zip(before, guests, strict=True)])
+        dom0.run("modprobe -r xway xway_core")
+    print("KiB that guests have for their peer, before packets and after:", taken)
+    # They have two rings of 512 KiB.
+    assert all(400 < min(both) <= IDLE for both in zip(*taken, strict=True)), taken
+
+
 FLOOD = """import socket, sys
 end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 end.settimeout(3)  # less than a peer's patience: nobody gives back netfront's slots for so long
@@ -158,3 +205,35 @@ def test_domain_0_comes_and_goes(machine: Machine) -> None:
         dom0.run(traffic.saved("g1"), timeout=400)
         until(lambda: takes(dom0, g1), "domain 0's device")
         goes_on(shared)
+
+
+# Somebody beyond a card of domain 0's that neither fills in checksums nor cuts what is long
+WIRE = """ip netns add wire
+ip link add wire0 type veth peer name wire1 netns wire
+ip link set wire0 master {bridge} up
+ethtool -K wire0 tx off tso off gso off >/dev/null
+ip netns exec wire ip addr add {address}/24 dev wire1
+ip netns exec wire ip link set wire1 up
+"""
+
+
+def test_wire(machine: Machine) -> None:
+    """What a guest sends without checksums, and in one piece, is right on a wire behind domain 0's bridge."""
+    dom0, g1 = machine.dom0, machine.guest("g1")
+    address = g1.ip4.rpartition(".")[0] + ".99"
+    with shaded(machine, g1):
+        dom0.run(WIRE.format(bridge=BRIDGE, address=address))
+        try:
+            server = dom0.start(f"exec ip netns exec wire {PACKETS} serve {address} {PORT}")
+            until(lambda: "ready" in server.stdout(), "a server")
+            before = statistics(g1, "mm0")
+            print(g1.run(f"{PACKETS} check {address} {PORT} 2", timeout=300).stdout)
+            moved = traffic.moved(before, statistics(g1, "mm0"))
+            assert moved["tx_bytes"] > 2 * MIB, moved
+            # TCP gave it away in one piece.
+            assert moved["tx_bytes"] / moved["tx_packets"] > 3000, moved
+            failed = dom0.run("ip netns exec wire nstat -asz TcpInCsumErrors UdpInCsumErrors").stdout
+            assert [line.split()[1] for line in failed.splitlines()[1:]] == ["0", "0"], failed
+            server.kill()
+        finally:
+            dom0.run("ip link del wire0; ip netns del wire")

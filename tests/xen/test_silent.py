@@ -129,6 +129,47 @@ def test_paused(machine: Machine, ends: Ends, client: Any, way: str) -> None:
     guest.run("xway on")
 
 
+ALONE = """
+import socket, sys, time
+sock = socket.create_connection((sys.argv[1], 7000))
+for _ in range(30):
+    sock.sendall(b"0123456789")
+    sock.recv(10, socket.MSG_WAITALL)
+    time.sleep(0.02)
+print("open", flush=True)
+sys.stdin.readline()
+begin = time.monotonic()
+try:
+    sock.sendall(b"request")
+    print("got", sock.recv(64))
+except OSError as error:
+    print("ended", error.errno, time.monotonic() - begin)
+"""
+
+
+def test_limit_of_the_system(machine: Machine, ends: Ends) -> None:
+    """A request without an option of its own ends as tcp_retries2 has it: here 31 times 200 ms."""
+    guest = ends.active
+    guest.write("/tmp/alone.py", ALONE)
+    was = guest.read("/proc/sys/net/ipv4/tcp_retries2").strip()
+    guest.run("sysctl -qw net.ipv4.tcp_retries2=4; rm -f /tmp/go; mkfifo /tmp/go")
+    try:
+        with traffic.echoing(ends.passive, PORT):
+            client = guest.start(f"exec python3 /tmp/alone.py {ends.address} <>/tmp/go")
+            said(guest, client, "open")
+            assert [(c["tx"], c["rx"]) for c in traffic.xway(guest, "conn")] == [("ring", "ring")]
+            machine.dom0.run("xl pause g1")
+            try:
+                guest.run("echo >/tmp/go")
+                said(guest, client, "ended")
+            finally:
+                machine.dom0.run("xl unpause g1")
+            _, code, seconds = client.wait(60).stdout.splitlines()[-1].split()
+    finally:
+        guest.run(f"sysctl -qw net.ipv4.tcp_retries2={was}")
+    assert int(code) == errno.ETIMEDOUT and 5 < float(seconds) < 25, (code, seconds)
+
+
 def test_ends_unnoticed(machine: Machine, ends: Ends, client: Any) -> None:
     """A peer that ends while xwayd does not run is found out by those that wait for it."""
     guest = ends.active

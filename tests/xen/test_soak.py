@@ -22,6 +22,7 @@ from tests import traffic
 from tests.mmnet import allow, allowed, net
 from tests.traffic import linked, until
 from tests.xen.test_liar import CHURN, KEEP_PAGES, KEEPS, LIES, PARAMETERS, TALK, make_liar, told, unrevoked
+from tests.xen.test_life import CRASH
 
 SECONDS = int(os.environ.get("XWAY_TEST_SOAK_SECONDS", "3600"))
 SEED = int(os.environ.get("XWAY_TEST_SOAK_SEED", str(int(time.time()))))
@@ -184,9 +185,25 @@ class Lives:
         until(lambda: not self._honest.machine.has_guest(guest.name), f"{guest.name} gone")
         self._again(guest)
 
+    def crashed(self) -> None:
+        """A guest's kernel fails. What is left of it stays for a while; then the guest comes again."""
+        guest = self._one()
+        guest.start(CRASH)
+        self._dom0.run(self._nap(8))
+        self._honest.machine.destroy_guest(guest.name)
+        self._again(guest)
+
+    def processor_less(self) -> None:
+        """A guest has one processor for a while. It puts the other into use again as udev would."""
+        guest = self._one()
+        self._dom0.run(["xl", "vcpu-set", guest.name, "1"])
+        until(lambda: guest.run("nproc").stdout.strip() == "1", f"one processor of {guest.name}")
+        self._dom0.run(f"{self._nap(3)}; xl vcpu-set {guest.name} 2")
+        guest.run("until echo 1 >/sys/devices/system/cpu/cpu1/online; do sleep 0.1; done", timeout=60)
+
 
 # Only these may end a connection.
-DEATHS = ("destroyed", "rebooted")
+DEATHS = ("destroyed", "rebooted", "crashed")
 # What takes long comes seldom.
 LIVES = {
     "paused": 4,
@@ -197,12 +214,14 @@ LIVES = {
     "saved": 2,
     "copied": 2,
     "ballooned": 2,
+    "processor_less": 2,
     "destroyed": 1,
     "rebooted": 1,
+    "crashed": 1,
 }
 
 
-@pytest.mark.rig(type="pv", kernel="debug", memory=MEMORY, spare=False, policy=EVERYTHING)
+@pytest.mark.rig(type="pv", kernel="debug", vcpus=2, memory=MEMORY, spare=False, policy=EVERYTHING)
 def test_lives_and_deaths(machine: Machine, honest: Honest) -> None:
     """Whatever happens, every byte is right, no connection ends but by a death, and all go on by ring."""
     dice = random.Random(SEED)

@@ -135,3 +135,68 @@ def unloads_and_comes_back(ends: Ends) -> None:
 @on(3)
 def test_module_unloads_and_comes_back(ends: Ends) -> None:
     unloads_and_comes_back(ends)
+
+
+# Believes FIONREAD, as libnfs, Qt and Tcl do: what poll() says is there it counts, and takes by one call.
+BELIEVER = """
+import fcntl, os, random, select, socket, struct, sys, termios, time
+role, host, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
+stream = random.Random(4711).randbytes(65521) * 4
+if role == "write":
+    sock, at = socket.create_connection((host, port)), 0
+    while not os.path.exists("/tmp/believed.enough"):
+        size = random.choice((1, 100, 3000, 100000))
+        sock.sendall(stream[at % 65521 : at % 65521 + size])
+        at += size
+        time.sleep(random.choice((0, 0, 0.01)))
+    sock.shutdown(socket.SHUT_WR)
+    assert sock.recv(1) == b""
+    print(at)
+    sys.exit()
+listener = socket.create_server((host, port))
+print("ready", flush=True)
+sock, at = listener.accept()[0], 0
+poll = select.poll()
+poll.register(sock, select.POLLIN)
+while True:
+    assert poll.poll(60000), at
+    count = struct.unpack("i", fcntl.ioctl(sock, termios.FIONREAD, bytes(4)))[0]
+    part = sock.recv(count or 1)
+    assert len(part) == count, (at, count, len(part))
+    if not count:
+        break
+    assert part == (stream * (1 + count // 196563))[at % 65521 :][:count], at
+    at += count
+print(at)
+"""
+
+
+@on(1)
+def test_what_is_counted_comes_by_one_call(ends: Ends) -> None:
+    """From the first byte on, and at each switch between TCP and ring."""
+    guests = (ends.active, ends.passive)
+    for guest in guests:
+        guest.write("/tmp/believer.py", BELIEVER)
+        guest.run("rm -f /tmp/believed.enough")
+    command = f"{ends.address} 7500"
+    with traffic.measured(ends) as moved:
+        reader = ends.passive.start(f"exec python3 /tmp/believer.py read {command}")
+        until(lambda: "ready" in reader.stdout(), "a reader")
+        writer = ends.active.start(f"exec python3 /tmp/believer.py write {command}")
+        for guest in (*guests, None):
+            was = traffic.counters(ends.active)
+            until(
+                lambda was=was: (
+                    reader.poll() is not None
+                    or traffic.moved(was, traffic.counters(ends.active))["tx_ring_bytes"] > MIB
+                ),
+                "bytes by ring",
+            )
+            assert reader.poll() is None, reader.stderr()
+            if guest:
+                guest.run("xway off --wait 60; xway on")
+        ends.active.run("touch /tmp/believed.enough")
+        done = [program.wait(60) for program in (writer, reader)]
+    assert all(one.status == 0 for one in done), done
+    assert done[0].stdout.split()[-1] == done[1].stdout.split()[-1], done
+    assert moved.active["switched_to_ring"] >= 3 <= moved.active["switched_to_tcp"] + 1, moved.seen()

@@ -8,6 +8,7 @@ from rig import build, revision
 from rig.machine import Machine
 from tests import traffic
 from tests.traffic import Ends, linked, until
+from tests.xen.test_life import TALK_MOST, enough, talk
 
 MIB = 1 << 20
 # The last commit with one module, version 0.1.0: what was in use before there were services.
@@ -59,3 +60,17 @@ def test_upgrade_under_traffic(mixed: Ends) -> None:
     with traffic.measured(mixed) as moved:
         mixed.stream(size=4 * MIB, settle=60000)
     assert moved.ring_share() > 0.9, moved.seen()
+
+
+def test_older_end_is_upgraded(mixed: Ends) -> None:
+    """An open connection gets rings again when the end that had the version before has this one."""
+    a, b = talk(mixed, TALK_MOST)
+    revision.use(mixed.passive, "/tmp/this-version")
+    for guest in (mixed.passive, mixed.active):
+        until(
+            lambda guest=guest: any(
+                conn["tx"] == conn["rx"] == "ring" for conn in traffic.xway(guest, "conn")
+            ),
+            f"the connection on the ring in {guest.name}",
+        )
+    enough(mixed, a, b)
