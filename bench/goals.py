@@ -97,7 +97,8 @@ def _packets(figures: Figures, request: float) -> Iterator[Row]:
     yield Row("request/response of UDP by MMNet, time, of netfront", request, False, found)
     found = figures.times("connect()", "a whole connection")
     yield Row("connect(), and a whole connection, with MMNet, time, of netfront", 0.6, False, found)
-    yield Row("files by NFS and MMNet, of netfront", 2, True, figures.gains("NFS, "))
+    found = figures.gains("NFS, ", "SMB, ", "iSCSI, ", "NVMe/TCP, ")
+    yield Row("files and disks by MMNet, of netfront", 2, True, found)
 
 
 def _instructions(figures: Figures) -> Iterator[Row]:

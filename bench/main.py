@@ -10,10 +10,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench import apps, connections, micro, packets, programs
+from bench import apps, connections, disks, micro, packets, programs
 from bench.pair import EVERYTHING, HOST, NETFRONT, XWAY, Pair, each
 from bench.results import Results
 from rig import debian, host, machine, qemu
@@ -151,6 +151,11 @@ def _measure_apps(
                 arguments.say(f"round {number + 1}/{rounds}  {apps.round(app, way, results)}")
 
 
+def _chosen(kinds: Mapping[str, type[apps.App]], arguments: argparse.Namespace) -> list[type[apps.App]]:
+    """Return those that --only names."""
+    return [kind for name, kind in kinds.items() if name in arguments.only]
+
+
 def measure(pair: Pair, plan: micro.Plan, results: Results, arguments: argparse.Namespace) -> None:
     """Measure everything on a rig that is up; what is done stays in `results` if it breaks off."""
     made = programs.build(pair.machine.config.debian)
@@ -159,8 +164,10 @@ def measure(pair: Pair, plan: micro.Plan, results: Results, arguments: argparse.
     tests.warm_up()
     if arguments.only:
         tests.stop()
-        kinds = [kind for name, kind in apps.FULL_APPS.items() if name in arguments.only]
-        _measure_apps(pair, plan, kinds, results, arguments)
+        _measure_apps(pair, plan, _chosen(apps.FULL_APPS, arguments), results, arguments)
+        if chosen := _chosen(disks.DISKS, arguments):
+            pair.join()
+            _measure_apps(pair, plan, chosen, results, arguments)
         return
     _measure_sockets(pair, tests, plan, results, arguments)
     tests.stop()
@@ -168,7 +175,8 @@ def measure(pair: Pair, plan: micro.Plan, results: Results, arguments: argparse.
         kinds = list(apps.FULL_APPS.values()) if arguments.full else list(apps.APPS)
         _measure_apps(pair, plan, kinds, results, arguments)
     pair.join()  # not before: what was measured until now had no such devices
-    _measure_apps(pair, plan, packets.kinds(pair), results, arguments)
+    kinds = [*packets.KINDS, *(disks.DISKS.values() if pair.machine.config.programs == "compat" else ())]
+    _measure_apps(pair, plan, kinds, results, arguments)
     pair.part()
     if arguments.full and arguments.clock == "instructions":
         for line in connections.untouched(pair, results, tests, (1, 2048, 65536), pair.machine.dom0):
@@ -236,7 +244,7 @@ def _parser() -> argparse.ArgumentParser:
     which.add_argument(
         "--only",
         action="append",
-        choices=apps.FULL_APPS,
+        choices=[*apps.FULL_APPS, *disks.DISKS],
         help="measure this application and nothing else; may be repeated",
     )
     parser.add_argument("--out", type=Path, default=BUILD / "demo", help="folder for results and picture")

@@ -4,26 +4,12 @@ import json
 from typing import Any
 
 from bench.apps import App, Sockperf
-from bench.pair import MMNET, ByDevice, Pair
+from bench.pair import MMNET, ByDevice
 from bench.results import Metric
 from rig.guest import Guest
 
 SINK, ECHO_PORT, SOCKPERF_PORT = "7800", "7801", "11112"
 SIZES = (64, 1400)
-TREE, MOUNTED = "/tmp/exported", "/tmp/mounted"
-EXPORT = """set -e
-mkdir -p $TREE /var/lib/nfs/v4recovery /run/rpc_pipefs
-mount -t tmpfs -o size=160m none $TREE
-modprobe nfsd
-mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd
-exportfs -o rw,no_root_squash,insecure,fsid=0 *:$TREE
-(rpc.mountd -N 3 -F & ) >/dev/null 2>&1
-rpc.nfsd -N 3 2"""
-
-
-def export(server: Guest, tree: str) -> None:
-    """Have the server's kernel export a new folder in its memory, as the root of NFS 4."""
-    server.run(f"TREE={tree}; {EXPORT}", timeout=60)
 
 
 def metric(name: str, unit: str, more_is_better: bool, how: str) -> Metric:
@@ -100,31 +86,4 @@ class Connects(Packets):
         return {self.metrics[0].name: line["connect_us"], self.metrics[1].name: line["whole_us"]}
 
 
-class Nfs(Packets):
-    """A file in another guest's memory, by NFS, past the client's cache."""
-
-    name = "NFS"
-    mib = 64
-    metrics = (
-        metric("NFS, read", "Mbit/s", True, f"dd of {mib} MiB by NFS 4.2, O_DIRECT, tmpfs behind it"),
-        metric("NFS, write", "Mbit/s", True, "the same the other way"),
-    )
-
-    def start(self, server: Guest, client: Guest) -> None:
-        """Export a folder and mount it."""
-        export(server, TREE)
-        client.run(f"modprobe nfsv4; mkdir -p {MOUNTED}; mount -t nfs4 -o vers=4.2 {self.host}:/ {MOUNTED}")
-
-    def run(self, client: Guest) -> dict[str, float]:
-        """Write a file and read it."""
-        file = f"{MOUNTED}/file"
-        copy = ["dd", "bs=1M", f"count={self.mib}", "status=none"]
-        write = self.copied([*copy, "if=/dev/zero", f"of={file}", "oflag=direct"])
-        read = self.copied([*copy, f"if={file}", "of=/dev/null", "iflag=direct"])
-        return {self.metrics[0].name: read, self.metrics[1].name: write}
-
-
-def kinds(pair: Pair) -> list[type[App]]:
-    """Return what the guests have the programs for."""
-    nfs: list[type[App]] = [Nfs] if pair.machine.config.programs == "compat" else []
-    return [Datagrams, Ping, Connects, *nfs]
+KINDS: tuple[type[App], ...] = (Datagrams, Ping, Connects)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from bench import packets
+from bench import disks
 from tests.programs.way import MIB, Way, smbd
 
 pytestmark = [pytest.mark.rig(kernel="6.12"), pytest.mark.rig(kernel="6.1")]
@@ -33,15 +33,14 @@ def verify(way: Way, disk: str) -> None:
 
 
 @contextmanager
-def configured(way: Way, script: str, undo: str) -> Iterator[None]:
-    """Have the kernel of the server's guest export something meanwhile: with its folders of settings."""
-    place = "/sys/kernel/config"
-    begin = f"modprobe configfs; mountpoint -q {place} || mount -t configfs none {place}; set -e"
-    way.server.run(f"{begin}\n{script}")
+def exported(way: Way, script: str, undo: str) -> Iterator[None]:
+    """Have the kernel of the server's guest export a disk meanwhile."""
+    way.file(8 * MIB, "/tmp/t/disk")
+    disks.set_target(way.server, script, "/tmp/t/disk", 8 * MIB)
     try:
         yield
     finally:
-        way.server.run(f"cd /sys/kernel/config; {undo}", check=False)
+        disks.set_target(way.server, undo)
 
 
 def cifs_mount(way: Way) -> None:
@@ -84,7 +83,7 @@ def test_ksmbd_with_cifs(way: Way) -> None:
 
 
 def test_nfs_mount(way: Way) -> None:
-    packets.export(way.server, "/tmp/t/n")
+    disks.export_nfs(way.server, "/tmp/t/n")
     try:
         want = way.file(4 * MIB, "/tmp/t/n/file")
         way.get("modprobe nfsv4")
@@ -140,32 +139,21 @@ def test_nbd(way: Way) -> None:
             way.get("nbd-client -d /dev/nbd0")
 
 
-ISCSI = "iqn.2000-01.org.example:t"
-
-
 def iscsi_disk(way: Way, lun: int) -> None:
-    """Use a disk of the target ISCSI; the kernel takes the program's socket over and reads TCP's queue."""
-    way.get("modprobe -a iscsi_tcp sd_mod; echo InitiatorName=iqn.2000-01.org.example:c >/tmp/t/name")
-    way.get("mkdir -p /etc/iscsi; cp /tmp/t/name /etc/iscsi/initiatorname.iscsi")
-    way.client.start("iscsid -f")
+    """Use a disk of the target; the kernel takes the program's socket over and reads TCP's queue."""
     with way.carries(MIB, "kernel-socket"):
-        way.get(f"iscsiadm -m discovery -t sendtargets -p {way.host}; iscsiadm -m node -l")
+        disk = disks.iscsi_login(way.client, way.host, lun)
         try:
-            disk = way.get(
-                "for i in $(seq 100); do"
-                f" ls /sys/class/iscsi_session/*/device/target*/*:{lun}/block && exit 0;"
-                " sleep 0.2; done 2>/dev/null; exit 1"
-            )
-            verify(way, f"/dev/{disk}")
+            verify(way, disk)
         finally:
-            way.get("iscsiadm -m node -u; iscsiadm -m node -o delete")
+            disks.iscsi_logout(way.client)
 
 
 def test_tgt_with_iscsi(way: Way) -> None:
     way.file(8 * MIB, "/tmp/t/disk")
     way.serve("tgtd -f --iscsi portal=0.0.0.0:3260", 3260)
     way.server.run(
-        f"tgtadm --lld iscsi --op new --mode target --tid 1 -T {ISCSI};"
+        f"tgtadm --lld iscsi --op new --mode target --tid 1 -T {disks.TARGET};"
         " tgtadm --lld iscsi --op new --mode logicalunit --tid 1 --lun 1 -b /tmp/t/disk;"
         " tgtadm --lld iscsi --op bind --mode target --tid 1 -I ALL"
     )
@@ -174,45 +162,15 @@ def test_tgt_with_iscsi(way: Way) -> None:
 
 def test_lio_with_iscsi(way: Way) -> None:
     """The kernel at both ends."""
-    way.file(8 * MIB, "/tmp/t/disk")
-    disk, target = "core/fileio_0/t", f"iscsi/{ISCSI}"
-    with configured(
-        way,
-        f"""modprobe -a target_core_mod target_core_file iscsi_target_mod; cd /sys/kernel/config/target
-            mkdir -p {disk} iscsi; mkdir {target} {target}/tpgt_1; cd {target}/tpgt_1
-            echo fd_dev_name=/tmp/t/disk,fd_dev_size={8 * MIB} >../../../{disk}/control
-            echo 1 >../../../{disk}/enable
-            mkdir np/{way.host}:3260 lun/lun_0; ln -s ../../../{disk} lun/lun_0/t
-            echo 0 >attrib/authentication; echo 0 >attrib/demo_mode_write_protect
-            echo 1 >attrib/generate_node_acls; echo 1 >attrib/cache_dynamic_acls; echo 1 >enable""",
-        f"""cd target/{target}; cd tpgt_1; echo 0 >enable; rm lun/lun_0/t; rmdir lun/lun_0 np/*
-            cd ../../..; rmdir {target}/tpgt_1 {target} iscsi {disk} core/fileio_0""",
-    ):
+    with exported(way, disks.LIO, disks.NO_LIO):
         iscsi_disk(way, 0)
 
 
 def test_nvme(way: Way) -> None:
     """NVMe over TCP: the kernel at both ends."""
-    way.file(8 * MIB, "/tmp/t/disk")
-    name = "nqn.2000-01.org.example:t"
-    with (
-        configured(
-            way,
-            f"""modprobe -a nvmet nvmet-tcp; cd /sys/kernel/config/nvmet
-            mkdir subsystems/{name} subsystems/{name}/namespaces/1 ports/1; cd subsystems/{name}
-            echo 1 >attr_allow_any_host; echo -n /tmp/t/disk >namespaces/1/device_path
-            echo 1 >namespaces/1/buffered_io; echo 1 >namespaces/1/enable; cd ../../ports/1
-            echo tcp >addr_trtype; echo ipv4 >addr_adrfam; echo {way.host} >addr_traddr
-            echo 4420 >addr_trsvcid; ln -s ../../subsystems/{name} subsystems/{name}""",
-            f"""cd nvmet; rm ports/1/subsystems/{name}; rmdir ports/1 subsystems/{name}/namespaces/1
-            rmdir subsystems/{name}""",
-        ),
-        way.carries(MIB, "kernel-socket"),
-    ):
-        words = f"transport=tcp,traddr={way.host},trsvcid=4420,nqn={name}"
-        way.get(f"modprobe nvme-tcp; echo {words} >/dev/nvme-fabrics")
+    with exported(way, disks.NVMET, disks.NO_NVMET), way.carries(MIB, "kernel-socket"):
+        disk = disks.nvme_connect(way.client, way.host)
         try:
-            way.get("for i in $(seq 100); do [ -b /dev/nvme0n1 ] && exit 0; sleep 0.2; done; exit 1")
-            verify(way, "/dev/nvme0n1")
+            verify(way, disk)
         finally:
-            way.get("echo 1 >/sys/class/nvme/nvme0/delete_controller")
+            disks.nvme_disconnect(way.client)

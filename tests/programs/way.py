@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench import disks
 from rig.guest import Background, Guest
 from tests import traffic
 
@@ -138,16 +139,7 @@ def sshd(way: Way) -> str:
 
 
 def smbd(way: Way) -> None:
-    way.server.write(
-        "/tmp/t/smb.conf",
-        "[global]\nserver role = standalone\nmap to guest = Bad User\nguest account = root\n"
-        "smb ports = 4450\nlock directory = /tmp/t/l\nstate directory = /tmp/t/l\n"
-        "cache directory = /tmp/t/l\nprivate directory = /tmp/t/l\npid directory = /tmp/t/l\n"
-        "ncalrpc dir = /tmp/t/l\nload printers = no\ndisable spoolss = yes\nlog file = /tmp/t/log\n"
-        "[t]\npath = /tmp/t/s\nguest ok = yes\nread only = no\n",
-    )
-    way.server.run("mkdir -p /tmp/t/l /tmp/t/s")
-    way.serve("smbd -F --no-process-group -s /tmp/t/smb.conf", 4450)
+    way.serve(disks.export_smb(way.server, "/tmp/t/l", "/tmp/t/s"), 4450)
 
 
 POSTGRESQL = "/usr/lib/postgresql/15"
