@@ -193,14 +193,6 @@ class Lives:
         self._honest.machine.destroy_guest(guest.name)
         self._again(guest)
 
-    def processor_less(self) -> None:
-        """A guest has one processor for a while. It puts the other into use again as udev would."""
-        guest = self._one()
-        self._dom0.run(["xl", "vcpu-set", guest.name, "1"])
-        until(lambda: guest.run("nproc").stdout.strip() == "1", f"one processor of {guest.name}")
-        self._dom0.run(f"{self._nap(3)}; xl vcpu-set {guest.name} 2")
-        guest.run("until echo 1 >/sys/devices/system/cpu/cpu1/online; do sleep 0.1; done", timeout=60)
-
 
 # Only these may end a connection.
 DEATHS = ("destroyed", "rebooted", "crashed")
@@ -214,14 +206,14 @@ LIVES = {
     "saved": 2,
     "copied": 2,
     "ballooned": 2,
-    "processor_less": 2,
     "destroyed": 1,
     "rebooted": 1,
     "crashed": 1,
 }
 
 
-@pytest.mark.rig(type="pv", kernel="debug", vcpus=2, memory=MEMORY, spare=False, policy=EVERYTHING)
+# One processor: of a PV guest's second one Linux's lockdep complains as it starts, and turns itself off.
+@pytest.mark.rig(type="pv", kernel="debug", memory=MEMORY, spare=False, policy=EVERYTHING)
 def test_lives_and_deaths(machine: Machine, honest: Honest) -> None:
     """Whatever happens, every byte is right, no connection ends but by a death, and all go on by ring."""
     dice = random.Random(SEED)
