@@ -48,13 +48,17 @@ def takes(dom0: Guest, guest: Guest) -> bool:
     return here == ["eth0"] and bool(device(dom0, guest))
 
 
+def outside(*guests: Guest) -> str:
+    """Return the policy by which each of these may have domain 0 as a peer."""
+    return "\n".join(f"group {guest.name} services=net Domain-0 {guest.name}" for guest in guests)
+
+
 @contextmanager
 def shaded(machine: Machine, *guests: Guest) -> Iterator[None]:
     """Have packets between domain 0 and guests go by shared memory, by default all of them."""
     dom0, guests = machine.dom0, guests or tuple(machine.guests)
     assert machine.products
-    policy = "\n".join(f"group {guest.name} services=net Domain-0 {guest.name}" for guest in guests)
-    with allowed(dom0, policy):
+    with allowed(dom0, outside(*guests)):
         build.load(dom0, machine.products)
         try:
             with loaded(dom0, *guests):
@@ -128,7 +132,7 @@ def test_idle_peer_takes_little(machine: Machine) -> None:
             for guest in guests:
                 exchange(dom0, guest, guest.ip4, 1)  # what TCP itself keeps is kept already
             before = [available(one) for one in guests]
-            allow(dom0, "\n".join(f"group {one.name} services=net Domain-0 {one.name}" for one in guests))
+            allow(dom0, outside(*guests))
             for guest in guests:
                 until(lambda guest=guest: takes(dom0, guest), f"domain 0's device to {guest.name}")
             taken = [[was - available(one) for was, one in zip(before, guests, strict=True)]]
@@ -199,7 +203,7 @@ def test_domain_0_comes_and_goes(machine: Machine) -> None:
         allow(dom0, "")
         until(lambda: not net(dom0), "the end of the devices")
         goes_on(all_of_it)
-        allow(dom0, "group g1 services=net Domain-0 g1")
+        allow(dom0, outside(g1))
         until(lambda: takes(dom0, g1), "domain 0's device")
         goes_on(shared)
         dom0.run(traffic.saved("g1"), timeout=400)
