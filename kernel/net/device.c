@@ -144,6 +144,8 @@ struct mm_port *mm_device_create(const char *id)
 	skb_queue_head_init(&port->returned);
 	INIT_WORK(&port->resend, mm_shade_resend);
 	INIT_DELAYED_WORK(&port->stall, mm_tx_stall);
+	__skb_queue_head_init(&port->held);
+	INIT_DELAYED_WORK(&port->held_work, mm_tx_held);
 	mm_coalesce_init(port);
 	port->pool = page_pool_create(&pool);
 	if (IS_ERR(port->pool)) {
@@ -204,6 +206,7 @@ void mm_device_destroy(struct mm_port *port)
 	cancel_delayed_work_sync(&port->tend);
 	cancel_work_sync(&port->resend);
 	cancel_delayed_work_sync(&port->stall);
+	cancel_delayed_work_sync(&port->held_work);
 	mm_coalesce_exit(port);
 	skb_queue_purge(&port->returned);
 	page_pool_destroy(port->pool);

@@ -15,6 +15,7 @@ const char mm_count_names[MM_COUNTS][ETH_GSTRING_LEN] = {
 	[MM_TX_EVENTS] = "tx_events",
 	[MM_TX_STOPPED] = "tx_stopped",
 	[MM_TX_STALLED] = "tx_stalled",
+	[MM_TX_HELD] = "tx_held",
 	[MM_TX_BACK] = "tx_back",
 	[MM_TX_LOST] = "tx_lost",
 	[MM_RX_PACKETS] = "rx_packets",

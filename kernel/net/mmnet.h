@@ -122,6 +122,7 @@ enum mm_count {
 	MM_TX_EVENTS,
 	MM_TX_STOPPED,
 	MM_TX_STALLED,
+	MM_TX_HELD,
 	MM_TX_BACK,
 	MM_TX_LOST,
 	MM_RX_PACKETS,
@@ -183,6 +184,10 @@ enum mm_count {
  * @stalled_at: when @stalled was set last, in jiffies, and @strikes, how often lately; under
  *	the tx lock
  * @stall: sets @stalled
+ * @held: packets that the peer has not read, see held.c; under the tx lock, but for the poll's
+ *	look whether there are some
+ * @held_work: frees those that are held for long
+ * @after_short: the last packet was short, but for acknowledgements; under the tx lock
  */
 struct mm_port {
 	struct net_device *dev;
@@ -229,6 +234,9 @@ struct mm_port {
 	u64 behind_bytes;
 	unsigned long stalled_at;
 	struct delayed_work stall;
+	struct sk_buff_head held;
+	struct delayed_work held_work;
+	bool after_short;
 };
 
 static inline void mm_add(struct mm_port *port, enum mm_count what, u64 n)
@@ -290,10 +298,18 @@ netdev_tx_t mm_tx(struct sk_buff *skb, struct net_device *dev);
 netdev_features_t mm_tx_features(struct sk_buff *skb, struct net_device *dev,
 				 netdev_features_t features);
 void mm_tx_end(struct mm_port *port);
-bool mm_tx_wake(struct mm_port *port);
+bool mm_tx_wake(struct mm_port *port, struct sk_buff_head *done);
 bool mm_tx_crowded(const struct mm_port *port);
 bool mm_tx_waiting(const struct mm_port *port);
+void mm_tx_held(struct work_struct *work);
 void mm_tx_stall(struct work_struct *work);
+
+/* held.c */
+bool mm_held_add(struct mm_port *port, struct sk_buff *skb);
+void mm_held_free(struct mm_port *port);
+void mm_held_expire(struct mm_port *port);
+void mm_held_take(struct mm_port *port, struct sk_buff_head *done);
+u32 mm_held_end(const struct mm_port *port);
 
 /* rx.c */
 int mm_rx_poll(struct napi_struct *napi, int budget);

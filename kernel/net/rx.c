@@ -282,12 +282,13 @@ static bool arm(struct mm_port *port)
 int mm_rx_poll(struct napi_struct *napi, int budget)
 {
 	struct mm_port *port = container_of(napi, struct mm_port, napi);
-	struct sk_buff_head list;
+	struct sk_buff_head list, done;
 	struct sk_buff *skb;
 	bool more = false;
 	int taken = 0;
 
 	__skb_queue_head_init(&list);
+	__skb_queue_head_init(&done);
 	spin_lock(&port->rx_lock);
 	mm_add(port, MM_RX_POLLS, 1);
 	if (port->rx && !READ_ONCE(port->broken)) {
@@ -296,10 +297,12 @@ int mm_rx_poll(struct napi_struct *napi, int budget)
 		set_lazy(port, taken, budget);
 		if (taken < budget)
 			mm_coalesce_sample(port, taken);
-		if (mm_tx_wake(port) || taken)
+		if (mm_tx_wake(port, &done) || taken)
 			WRITE_ONCE(port->news, true);
 	}
 	spin_unlock(&port->rx_lock);
+	while ((skb = __skb_dequeue(&done)))
+		napi_consume_skb(skb, budget);
 	while ((skb = __skb_dequeue(&list)))
 		napi_gro_receive(napi, skb);
 	/* It is false if the poll is due again, also where gro_flush_timeout delays it. */

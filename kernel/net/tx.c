@@ -82,6 +82,7 @@ void mm_tx_end(struct mm_port *port)
 	/* A packet that was to come with more may be the last. */
 	publish(port, port->tx);
 	port->tx = NULL;
+	mm_held_free(port);
 }
 
 static void queued(const struct mm_port *port, u32 *packets, u32 *bytes)
@@ -174,31 +175,87 @@ static void stop_if_full(struct mm_port *port, struct mm_chan *ch)
 		post(port, ch);	/* it waits for more, and no more will come */
 }
 
+/* Take out of the held packets what the peer has read. About the others it is asked. */
+static void take_read(struct mm_port *port, struct mm_chan *ch, struct sk_buff_head *done)
+{
+	struct mm_words *own = ch->chan.own;
+	u32 bytes;
+
+	mm_held_take(port, done);
+	/* What it was asked for last may be still to come. */
+	if (skb_queue_empty(&port->held) ||
+	    xway_ring_crossed(own->want_room, port->prod, port->cons))
+		return;
+	xway_ring_arm(&own->want_room, mm_held_end(port));
+	if (room(port, ch, &bytes))
+		mm_held_take(port, done);
+}
+
+/* Free what the peer has read by now. */
+static void free_read(struct mm_port *port, struct mm_chan *ch)
+{
+	struct sk_buff_head done;
+	struct sk_buff *skb;
+
+	__skb_queue_head_init(&done);
+	take_read(port, ch, &done);
+	/* The event about these, which may be on its way, finds nothing: it is not a vain one. */
+	if (!skb_queue_empty(&done))
+		WRITE_ONCE(port->news, true);
+	while ((skb = __skb_dequeue(&done)))
+		dev_consume_skb_any(skb);
+}
+
 /**
- * mm_tx_wake() - go on sending, if that has stopped and there is room again
+ * mm_tx_held() - work: packets are not held for long
+ * @work: @held_work of a port
+ *
+ * Nor may TCP wait for a peer that reads nothing, or a byte now and then.
+ */
+void mm_tx_held(struct work_struct *work)
+{
+	struct mm_port *port = container_of(to_delayed_work(work), struct mm_port, held_work);
+	struct netdev_queue *txq = netdev_get_tx_queue(port->dev, 0);
+	u32 bytes;
+
+	__netif_tx_lock_bh(txq);
+	if (port->tx && !room(port, port->tx, &bytes)) {
+		mm_port_broken(port);
+	} else if (port->tx) {
+		free_read(port, port->tx);
+		mm_held_expire(port);
+	}
+	__netif_tx_unlock_bh(txq);
+}
+
+/**
+ * mm_tx_wake() - free packets that the peer has read, and go on sending if there is room again
  * @port: the port
+ * @done: to which the packets are added, for the caller to free
  *
  * Context: the poll, with @rx_lock held, so the peer's words stay.
- * Return: true if it goes on.
+ * Return: true if there is something to free, or it goes on.
  */
-bool mm_tx_wake(struct mm_port *port)
+bool mm_tx_wake(struct mm_port *port, struct sk_buff_head *done)
 {
 	struct netdev_queue *txq = netdev_get_tx_queue(port->dev, 0);
 	bool woken = false;
-	u32 bytes;
+	u32 bytes, enough;
 
 	lockdep_assert_held(&port->rx_lock);
-	if (!netif_tx_queue_stopped(txq) && !READ_ONCE(port->stalled))
+	if (!netif_tx_queue_stopped(txq) && !READ_ONCE(port->stalled) &&
+	    skb_queue_empty_lockless(&port->held))
 		return false;
 	/* Without the lock, mm_tx() might move @prod between a look at it and one at @cons. */
 	__netif_tx_lock(txq, smp_processor_id());
-	if (netif_tx_queue_stopped(txq) || port->stalled) {
-		/* Who has stalled must catch up. */
-		u32 enough = port->stalled ? port->rx->size : MM_RECORD_MAX;
-
-		if (!room(port, port->rx, &bytes)) {
-			mm_port_broken(port);
-		} else if (bytes >= enough) {
+	/* Who has stalled must catch up. */
+	enough = port->stalled ? port->rx->size : MM_RECORD_MAX;
+	if (!room(port, port->rx, &bytes)) {
+		mm_port_broken(port);
+	} else {
+		take_read(port, port->rx, done);
+		woken = !skb_queue_empty(done);
+		if ((netif_tx_queue_stopped(txq) || port->stalled) && bytes >= enough) {
 			WRITE_ONCE(port->stalled, false);
 			netif_tx_wake_queue(txq);
 			woken = true;
@@ -214,6 +271,7 @@ static void stall(struct mm_port *port)
 	struct mm_words *own = port->tx->chan.own;
 	u32 bytes;
 
+	mm_held_free(port);
 	/* Before the event is asked for: whoever gets it looks at this without the lock. */
 	WRITE_ONCE(port->stalled, true);
 	xway_ring_arm(&own->want_room, port->prod);
@@ -295,7 +353,8 @@ netdev_tx_t mm_tx(struct sk_buff *skb, struct net_device *dev)
 		mm_add(port, MM_TX_PACKETS, 1);
 		mm_add(port, MM_TX_BYTES, skb->len);
 		skb_tx_timestamp(skb);
-		dev_consume_skb_any(skb);
+		if (!mm_held_add(port, skb))
+			dev_consume_skb_any(skb);
 	} else if (ch || !mm_shade_return(port, skb)) {
 		mm_add(port, MM_TX_DROPPED, 1);
 		dev_kfree_skb_any(skb);
@@ -306,6 +365,8 @@ netdev_tx_t mm_tx(struct sk_buff *skb, struct net_device *dev)
 	/* What comes at once travels together. */
 	if (!netdev_xmit_more() || netif_queue_stopped(dev))
 		publish(port, ch);
+	if (unlikely(!skb_queue_empty(&port->held)))
+		free_read(port, ch);
 	return NETDEV_TX_OK;
 }
 

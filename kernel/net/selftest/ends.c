@@ -42,8 +42,13 @@ static struct packet_type type = {
 	.func = receive,
 };
 
-/* Send a frame of a known content, of so many bytes behind its Ethernet header. */
-bool send(int which, u32 len)
+static void forget(struct sk_buff *skb)
+{
+	skb->sk = NULL;
+}
+
+/* Send a frame of a known content, of so many bytes behind its Ethernet header, for a socket. */
+bool send_of(int which, u32 len, struct sock *sk)
 {
 	struct net_device *dev = port[which]->dev;
 	struct sk_buff *skb = alloc_skb(len + ETH_HLEN + LL_RESERVED_SPACE(dev), GFP_KERNEL);
@@ -58,9 +63,21 @@ bool send(int which, u32 len)
 		*(u8 *)skb_put(skb, 1) = byte_at(len, i);
 	skb_reset_network_header(skb);
 	dev_hard_header(skb, dev, PROTOCOL, dev->broadcast, NULL, len);
+	if (sk && sk_fullsock(sk)) {
+		skb_set_owner_w(skb, sk);
+	} else if (sk) {
+		skb->sk = sk;
+		skb->destructor = forget;
+	}
 	sent[which]++;
 	dev_queue_xmit(skb);
 	return true;
+}
+
+/* The same, for nobody */
+bool send(int which, u32 len)
+{
+	return send_of(which, len, NULL);
 }
 
 u64 count(int which, enum mm_count what)

@@ -20,6 +20,7 @@ bool ends_nothing_left(void);
 bool live(void);
 void poll(int which);
 bool send(int which, u32 len);
+bool send_of(int which, u32 len, struct sock *sk);
 u64 count(int which, enum mm_count what);
 
 #endif /* _XWAY_MMNET_ENDS_H */

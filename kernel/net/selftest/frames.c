@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Frames that honest ends exchange. */
 #include <linux/etherdevice.h>
+#include <linux/vmalloc.h>
+#include <net/tcp.h>
 
 #include "ends.h"
 
@@ -263,6 +265,84 @@ static bool frames_segments(void)
 	return true;
 }
 
+/* Has P's device packets of the socket? */
+static bool holds(const struct sock *sk)
+{
+	return sk_wmem_alloc_get(sk);
+}
+
+static bool hold(struct sock *sk, struct sock *req)
+{
+	struct mm_words *own = port[P]->ch->chan.own, *peer = port[A]->ch->chan.own;
+	u64 events = count(A, MM_RX_EVENTS), held;
+	int i;
+
+	/* What was asked for long ago is not to come. */
+	own->want_room = port[P]->prod + 0x7fffffff;
+	/* What the peer finds alone is a request, and a long one is all that there is. */
+	EXPECT(send_of(P, 100, sk) && !holds(sk));
+	EXPECT(send_of(P, 40000, sk) && send_of(P, 100, sk) && !holds(sk));
+	EXPECT(send_of(P, 100, sk) && holds(sk));
+	/* When it has read them it says so. */
+	poll(A);
+	EXPECT(arrived[A] == 4 && !wrong[A] && count(A, MM_RX_EVENTS) == events + 1);
+	poll(P);
+	EXPECT(!holds(sk));
+	/* This end looks as it writes, too. */
+	EXPECT(send_of(P, 100, sk) && send_of(P, 100, sk) && holds(sk));
+	poll(A);
+	EXPECT(send(P, 100) && !holds(sk));
+	/* The event about these was not a vain one. */
+	WRITE_ONCE(port[P]->news, false);
+	EXPECT(send_of(P, 100, sk) && send_of(P, 100, sk) && holds(sk));
+	poll(A);
+	EXPECT(send(P, 100) && !holds(sk) && READ_ONCE(port[P]->news));
+	/* A peer that takes a byte now and then holds nothing. */
+	EXPECT(send_of(P, 100, sk) && send_of(P, 100, sk) && holds(sk));
+	for (i = 0; i < 12; i++) {
+		spin_lock_bh(&port[A]->rx_lock);
+		peer->cons++;
+		spin_unlock_bh(&port[A]->rx_lock);
+		msleep(100);
+	}
+	EXPECT(!holds(sk) && !port[P]->stalled);
+	spin_lock_bh(&port[A]->rx_lock);
+	peer->cons = port[P]->prod;
+	spin_unlock_bh(&port[A]->rx_lock);
+	/* Not that of a connection that has no others on the way, or of one that is none yet */
+	tcp_sk(sk)->packets_out = 0;
+	EXPECT(send_of(P, 100, sk) && !holds(sk));
+	tcp_sk(sk)->packets_out = 1;
+	held = count(P, MM_TX_HELD);
+	EXPECT(send_of(P, 100, req) && count(P, MM_TX_HELD) == held);
+	/* With the channel they end. */
+	EXPECT(send_of(P, 100, sk) && holds(sk));
+	close_at(P);
+	EXPECT(!holds(sk) && live());
+	return cross(P, 1000);
+}
+
+/* TCP's short packets are with the device until the peer has read them. */
+static bool frames_held(void)
+{
+	struct tcp_request_sock *req;
+	void *page = vzalloc(PAGE_SIZE);
+	struct socket *sock;
+	bool ok;
+
+	EXPECT(page && !sock_create_kern(&init_net, AF_INET, SOCK_STREAM, IPPROTO_TCP, &sock));
+	tcp_sk(sock->sk)->packets_out = 1;
+	/* Behind it is nothing that could be read. */
+	req = page + PAGE_SIZE - sizeof(*req);
+	req->req.req.__req_common.skc_family = AF_INET;
+	req->req.req.__req_common.skc_state = TCP_NEW_SYN_RECV;
+	ok = hold(sock->sk, req_to_sk(&req->req.req));
+	vfree(page);
+	tcp_sk(sock->sk)->packets_out = 0;
+	sock_release(sock);
+	return ok;
+}
+
 const struct xway_test frames_tests[] = {
 	{ "frames_lengths", frames_lengths, UP },
 	{ "frames_full", frames_full, UP },
@@ -270,6 +350,7 @@ const struct xway_test frames_tests[] = {
 	{ "frames_few", frames_few, UP },
 	{ "frames_segments", frames_segments, UP },
 	{ "frames_stalled", frames_stalled, UP },
+	{ "frames_held", frames_held, UP },
 	{ "frames_rest", frames_rest, UP },
 	{ "frames_back", frames_back, UP },
 	{ "frames_back_both", frames_back_both, UP },
