@@ -92,6 +92,11 @@ def linked(guest: Guest) -> bool:
     return any(p["peer"].startswith("xen:") and p["state"] == "up" for p in xway(guest, "peer"))
 
 
+def by_rings(*guests: Guest) -> bool:
+    """Return whether each of them has a connection that goes by ring both ways."""
+    return all(any(one["tx"] == one["rx"] == "ring" for one in xway(guest, "conn")) for guest in guests)
+
+
 def until(condition: Callable[[], bool], what: str, seconds: float = 240) -> None:
     """Wait for a condition; fail if it is not met in time."""
     limit = pace.limit(seconds)

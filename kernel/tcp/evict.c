@@ -221,7 +221,8 @@ void xway_evict_wish(struct xway_tcp_link *tl)
  * xway_evict_postpone() - there is no room for a channel: ask again later
  * @conn: connection that has asked and got none, its link's lock held
  * @why: what is missing here: XWAY_R_LIMIT, and idle connections of this link are
- *	evicted; XWAY_R_MEMORY; or XWAY_R_NONE: the peer has said so
+ *	evicted; XWAY_R_MEMORY; XWAY_R_SERVICE: the peer has no module for sockets; or
+ *	XWAY_R_NONE: the peer has said so
  *
  * The time is doubled with each call, up to eight times idle_ms. The active end
  * does not ask, but declines for half that time. So the peers' clocks need not

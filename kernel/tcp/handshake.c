@@ -418,9 +418,9 @@ static void ctl_accept(struct xway_conn *conn, const union xway_sock_ctl *msg)
 }
 
 /*
- * Can the answer become another one? The peer may have room later, or be turned on, and adopt
- * its end then; or be about to load the module for sockets. Or it has adopted it, and knows only
- * the numbers that follow from the bytes that were counted.
+ * Can the answer become another one? The peer may have room later, or be turned on, or load the
+ * module for sockets, and adopt its end then. Or it has adopted it, and knows only the numbers
+ * that follow from the bytes that were counted.
  */
 static bool another_answer(struct xway_conn *conn, u32 answer)
 {
@@ -430,10 +430,10 @@ static bool another_answer(struct xway_conn *conn, u32 answer)
 		refuse(conn);
 		return true;
 	case XWAY_DECLINE_AGAIN:
+	case XWAY_DECLINE_SERVICE:
 		xway_conn_await_adoption(conn);
 		return true;
 	case XWAY_DECLINE_UNKNOWN:
-	case XWAY_DECLINE_SERVICE:
 		return conn->adopt_until && time_before(jiffies, conn->adopt_until);
 	case XWAY_DECLINE_PROOF:
 		if (conn->proof || !memcmp(conn->isn[0], conn->isn[1], sizeof(conn->isn[0])))
@@ -451,14 +451,14 @@ static void ctl_decline(struct xway_conn *conn, const struct xway_ctl *msg)
 		[XWAY_DECLINE_UNKNOWN] = XWAY_R_UNKNOWN,
 		[XWAY_DECLINE_PROOF] = XWAY_R_PROOF,
 		[XWAY_DECLINE_OFF] = XWAY_R_OFF,
-		[XWAY_DECLINE_SERVICE] = XWAY_R_SERVICE,
 	};
 	u32 arg = msg->arg < ARRAY_SIZE(why) ? msg->arg : 0;
 
 	WRITE_ONCE(conn->state, XWAY_CONN_TCP);
 	half_free(conn);
 	if (another_answer(conn, msg->arg))
-		xway_evict_postpone(conn, XWAY_R_NONE);
+		xway_evict_postpone(conn, msg->arg == XWAY_DECLINE_SERVICE ? XWAY_R_SERVICE :
+									     XWAY_R_NONE);
 	else
 		xway_conn_fallback(conn,
 				   why[array_index_nospec(arg, ARRAY_SIZE(why))] ?:

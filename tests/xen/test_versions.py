@@ -66,11 +66,5 @@ def test_older_end_is_upgraded(mixed: Ends) -> None:
     """An open connection gets rings again when the end that had the version before has this one."""
     a, b = talk(mixed, TALK_MOST)
     revision.use(mixed.passive, "/tmp/this-version")
-    for guest in (mixed.passive, mixed.active):
-        until(
-            lambda guest=guest: any(
-                conn["tx"] == conn["rx"] == "ring" for conn in traffic.xway(guest, "conn")
-            ),
-            f"the connection on the ring in {guest.name}",
-        )
+    until(lambda: traffic.by_rings(mixed.passive, mixed.active), "the connection on the ring")
     enough(mixed, a, b)

@@ -405,7 +405,9 @@ static bool service_declined(void)
 	EXPECT(!give(P, &msg) && conn[P]->state == XWAY_CONN_OPENING);
 	msg.ctl.service = XWAY_SERVICE_SOCKETS;
 	EXPECT(give(P, &msg) && conn[P]->state == XWAY_CONN_TCP);
-	EXPECT(conn[P]->reason == XWAY_R_SERVICE && !violated(P));
+	/* It may get them, and adopt its end then. */
+	EXPECT(conn[P]->postponed && conn[P]->adopt_until && !violated(P));
+	EXPECT(!test_bit(XWAY_F_FALLBACK, &conn[P]->flags));
 	EXPECT(!end(P)->pub.n_chans);
 	return true;
 }
