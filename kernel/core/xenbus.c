@@ -629,7 +629,7 @@ static unsigned long member_sync(struct member *m)
 		return MAX_JIFFY_OFFSET;
 	}
 	if (err != m->err && err != -EBUSY && err != -EAGAIN)
-		pr_warn_ratelimited("%s: no link: %d\n", m->link->pub.name, err);
+		pr_warn_ratelimited("%s: no link: %pe\n", m->link->pub.name, ERR_PTR(err));
 	if (!early)
 		try_later(m, err, err == -EBUSY ? RETRY_BUSY : RETRY_MAX);
 	m->err = err;

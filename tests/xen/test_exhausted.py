@@ -131,7 +131,7 @@ def tight(machine: Machine) -> Iterator[Guest]:
 def test_links_come_when_there_is_room(tight: Guest, ends: Ends) -> None:
     """Without room for a link connections go by TCP, and the kernel log names the error; then it comes up."""
     for what in ("grants", "events", "nodes", "watches"):
-        said = "cannot watch XenStore" if what == "watches" else "no link: -28"
+        said = "cannot watch XenStore" if what == "watches" else "no link: -ENOSPC"
         traffic.unload(tight)
         with full(tight, what):
             tight.run("dmesg -C; modprobe xway")
