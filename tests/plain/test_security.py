@@ -189,15 +189,19 @@ def test_ipsec_policies_keep_connections_on_tcp(two_networks: Guest, family: str
 
 
 SIGNED = r"""
-import json, socket, struct, subprocess
+import json, socket, struct, subprocess, sys
 def stats():
     told = json.loads(subprocess.run(["xway", "-j", "stats"], capture_output=True, check=True).stdout)
     return {**told["stats"], **told["fallbacks"]}
-TCP_MD5SIG = 14
+TCP_MD5SIG, TCP_AO_ADD_KEY = 14, 38
 def signing(end):
-    # struct tcp_md5sig: whose packets, and the key
-    peer = struct.pack("=H2x4s120x", socket.AF_INET, socket.inet_aton("127.0.0.1"))
-    end.setsockopt(socket.IPPROTO_TCP, TCP_MD5SIG, peer + struct.pack("=BBHI80s", 0, 0, 4, 0, b"key!"))
+    # struct tcp_md5sig and struct tcp_ao_add begin with whose packets, and end with the key
+    text = struct.pack("=H2x4s120x", socket.AF_INET, socket.inet_aton("127.0.0.1"))
+    if sys.argv[1] == "md5":
+        end.setsockopt(socket.IPPROTO_TCP, TCP_MD5SIG, text + struct.pack("=BBHI80s", 0, 0, 4, 0, b"key!"))
+    else:
+        text += struct.pack("=64siIHBBBBBB80s", b"hmac(sha1)", 0, 0, 0, 32, 1, 1, 12, 0, 4, b"key!")
+        end.setsockopt(socket.IPPROTO_TCP, TCP_AO_ADD_KEY, text)
 before = stats()
 listener, active = socket.socket(), socket.socket()
 for end in (listener, active):
@@ -219,9 +223,20 @@ print(json.dumps({name: after[name] - before[name] for name in after}))
 @pytest.mark.rig(kernel="6.1")
 def test_signed_connections_stay_on_tcp(guest: Guest) -> None:
     """TCP_MD5SIG before connect() and listen(), as BGP has it."""
+    signed(guest, "md5")
+
+
+@pytest.mark.rig(kernel="newest")
+def test_connections_signed_by_tcp_ao_stay_on_tcp(guest: Guest) -> None:
+    """The same by TCP-AO (RFC 5925), which Linux has from 6.7 on and Debian in its newest kernel."""
+    signed(guest, "ao")
+
+
+def signed(guest: Guest, how: str) -> None:
+    """Have a connection whose packets are signed, and see it on TCP at both ends."""
     traffic.unload(guest)
     traffic.load(guest, "127.0.0.0/8")
-    now = json.loads(guest.run(["python3", "-c", SIGNED]).stdout)
+    now = json.loads(guest.run(["python3", "-c", SIGNED, how]).stdout)
     assert now["socket-option"] == 2 and not now["attached"] and not now["tx_ring_bytes"], now
     traffic.unload(guest)
 
