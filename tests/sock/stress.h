@@ -115,6 +115,10 @@ ssize_t do_uring_send(struct half *h, size_t n);
 ssize_t do_uring_recv(struct half *h, size_t n);
 ssize_t do_aio_send(struct half *h, size_t n);
 ssize_t do_aio_recv(struct half *h, size_t n);
+
+/* One call that does not wait, where there is something; returns how much, 0 at the end, or a negative errno. */
+ssize_t uring_take(struct half *h, size_t n);
+ssize_t aio_take(struct half *h, size_t n);
 int uring_poll(struct half *h, short events);
 int aio_poll(struct half *h, short events);
 void end_requests(struct half *h);

@@ -533,6 +533,43 @@ static ssize_t do_poll_in(struct half *h, size_t n)
 	return compared(h, h->buf, got, "wrong byte");
 }
 
+/* One call of any kind but splice(), which takes no more than a pipe has room for. Return: as of read(). */
+static ssize_t take_at_once(struct half *h, size_t n)
+{
+	struct msghdr m = { 0 };
+	struct iovec v[3];
+	ssize_t got, seen;
+
+	switch (draw(h, 8)) {
+	case 0:
+		return read(h->e->fd, h->buf, n);
+	case 1:
+		return readv(h->e->fd, v, cut(h, v, h->buf, n));
+	case 2:
+		m.msg_iov = v;
+		m.msg_iovlen = cut(h, v, h->buf, n);
+		return recvmsg(h->e->fd, &m, MSG_DONTWAIT);
+	case 3:
+		seen = recv(h->e->fd, h->buf, n, MSG_PEEK | MSG_DONTWAIT);
+		if (seen <= 0)
+			return seen;
+		got = recv(h->e->fd, h->buf, seen, MSG_DONTWAIT);
+		if (got >= 0 && got < seen && !rude(h))
+			complain(h, "less than was peeked", 0);
+		return got;
+	case 4:
+		got = uring_take(h, n);
+		break;
+	case 5:
+		got = aio_take(h, n);
+		break;
+	default:
+		return recv(h->e->fd, h->buf, n, MSG_DONTWAIT);
+	}
+	errno = got < 0 ? -got : 0;
+	return got < 0 ? -1 : got;
+}
+
 /* A reader that believes SIOCINQ: one call gives all that was counted, up to an urgent byte. */
 static ssize_t do_counted(struct half *h, size_t n)
 {
@@ -543,9 +580,11 @@ static ssize_t do_counted(struct half *h, size_t n)
 	if (ioctl(h->e->fd, SIOCINQ, &bytes) || bytes <= 0)
 		return -EINTR;
 	bytes = min(bytes, CHUNK_MAX);
-	got = recv(h->e->fd, h->buf, bytes, MSG_DONTWAIT);
-	ioctl(h->e->fd, SIOCATMARK, &mark);
-	if (got >= 0 && got < bytes && !mark && !rude(h))
+	got = take_at_once(h, bytes);
+	bytes = got >= 0 && got < bytes ? bytes : 0;
+	if (bytes)
+		ioctl(h->e->fd, SIOCATMARK, &mark);
+	if (bytes && !mark && !rude(h))
 		complain(h, "less than SIOCINQ has counted", 0);
 	return compared(h, h->buf, got, "wrong byte");
 }

@@ -232,6 +232,14 @@ ssize_t do_uring_recv(struct half *h, size_t n)
 	return result <= 0 ? result : compared(h, h->buf, result, "wrong byte");
 }
 
+ssize_t uring_take(struct half *h, size_t n)
+{
+	struct io_uring_sqe *sqe = request(h);
+
+	io_uring_prep_recv(sqe, h->e->fd, h->buf, n, MSG_DONTWAIT);
+	return complete(h, sqe).result;
+}
+
 int uring_poll(struct half *h, short events)
 {
 	struct io_uring_sqe *sqe = request(h);
@@ -276,12 +284,18 @@ ssize_t do_aio_send(struct half *h, size_t n)
 	return aio_run(h, &request);
 }
 
-ssize_t do_aio_recv(struct half *h, size_t n)
+ssize_t aio_take(struct half *h, size_t n)
 {
 	struct iocb request = { .aio_lio_opcode = IOCB_CMD_PREAD,
 				.aio_buf = (uintptr_t)h->buf,
 				.aio_nbytes = n };
-	long got = aio_run(h, &request);
+
+	return aio_run(h, &request);
+}
+
+ssize_t do_aio_recv(struct half *h, size_t n)
+{
+	ssize_t got = aio_take(h, n);
 
 	return got <= 0 ? got : compared(h, h->buf, got, "wrong byte");
 }
