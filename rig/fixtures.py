@@ -13,7 +13,7 @@ three times in all, and named at the end.
 
 After every test the kernel log of every domain is looked through; trouble fails the test, unless a mark
 allows it: @pytest.mark.allow_log("regex"). A rig that had trouble is not used again. Of a test that failed
-the report has the end of each domain's kernel log and console, and of xwayd's log.
+the report has the end of each domain's kernel log and console, and of xwayd's log, and what its network does.
 
 `make check` leaves out what is marked deep: a whole test, or one kind of rig, by rig(..., deep=True). Tests
 by the instruction clock have the mark `instructions`: they use one CPU, and no work beside them shows.
@@ -41,6 +41,8 @@ from rig.machine import Config, Machine
 
 TEST_PREFIX = "test-"
 LINES = 60  # of each log, in the report of a failure
+# What has come where: for a test that waited for bytes which did not come
+NETWORK = "ss -tinmo; ip -s link; nstat -asz | awk '$2'; grep -E 'xen|virtio' /proc/interrupts"
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -150,7 +152,7 @@ def tell(item: pytest.Item, report: pytest.TestReport) -> None:
 
 
 def ends(rig: Machine) -> list[tuple[str, str]]:
-    """Return (name, last lines) of every domain's kernel log and console, and of xwayd's log."""
+    """Return (name, last lines) of every domain's kernel log, console and network, and of xwayd's log."""
     texts: dict[str, str] = {}
     for name in rig.domains:
         log = console = ""
@@ -158,13 +160,21 @@ def ends(rig: Machine) -> list[tuple[str, str]]:
             log = rig.log(name)
         with contextlib.suppress(RigError):
             console = rig.console(name)
-        texts[f"{name}: kernel log"] = log
-        texts[f"{name}: console"] = "" if console == log else console
+        texts[f"{name}: kernel log"] = _end(log)
+        texts[f"{name}: console"] = "" if console == log else _end(console)
+        if rig.alive:
+            with contextlib.suppress(RigError):
+                look = rig.guest(name).run(NETWORK, check=False, connect_wait=2.0, timeout=20.0)
+                texts[f"{name}: network"] = look.stdout
     if "dom0" in rig.domains and rig.alive:
         with contextlib.suppress(RigError):
-            look = f"tail -n {LINES} /var/log/xwayd.log"
-            texts["xwayd"] = rig.dom0.run(look, check=False, connect_wait=2.0, timeout=20.0).stdout
-    return [(name, "\n".join(text.splitlines()[-LINES:])) for name, text in texts.items() if text]
+            look = rig.dom0.run("cat /var/log/xwayd.log", check=False, connect_wait=2.0, timeout=20.0)
+            texts["xwayd"] = _end(look.stdout)
+    return [(name, text) for name, text in texts.items() if text]
+
+
+def _end(text: str) -> str:
+    return "\n".join(text.splitlines()[-LINES:])
 
 
 def summary(write: Callable[[str], None]) -> None:
