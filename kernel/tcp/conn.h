@@ -194,7 +194,7 @@ struct xway_rx {
  * @grows: there was room for a larger ring at the last look
  * @grown: times that it gave up its ring for a larger one, at most DOUBLINGS
  * @stalls: times that this end had it park because nobody read; @work counts
- * @postponed: times that it was told to ask later, at most POSTPONED_MAX
+ * @postponed: times that it was told to ask later, as far as that lengthens the time
  * @refused: times that this end or the peer had no room for a ring, or may have had none, at
  *	most REFUSED_MAX
  * @silent: looks of timeout.c in a row, one a second, at which bytes were unread

@@ -31,6 +31,8 @@ MODULE_PARM_DESC(idle_ms, "milliseconds without a byte after which a ring may se
 
 /* A connection asks again after idle_ms << 0, 1, 2, 3, 3 and so on. */
 #define POSTPONED_MAX 3
+/* ... or 4, 5, 6, 6 */
+#define POSTPONED_LONG 6
 
 /* A wish for a ring ends after so many times idle_ms if it is not repeated. */
 #define WISH_PERIODS 4
@@ -224,9 +226,9 @@ void xway_evict_wish(struct xway_tcp_link *tl)
  *	evicted; XWAY_R_MEMORY; XWAY_R_SERVICE: the peer has no module for sockets; or
  *	XWAY_R_NONE: the peer has said so
  *
- * The time is doubled with each call, up to eight times idle_ms. The active end
- * does not ask, but declines for half that time. So the peers' clocks need not
- * agree.
+ * The time is doubled with each call, up to eight times idle_ms, or to 64 times if the peer
+ * has no module for sockets, which may last. The active end does not ask, but declines for
+ * half that time. So the peers' clocks need not agree.
  *
  * Context: process.
  */
@@ -239,7 +241,8 @@ void xway_evict_postpone(struct xway_conn *conn, enum xway_reason why)
 		atomic64_inc(&xway_reasons[why]);
 	WRITE_ONCE(conn->ask_at, jiffies + ((conn->active ? idle() / 2 : idle())
 					    << n));
-	WRITE_ONCE(conn->postponed, min(n + 1, POSTPONED_MAX));
+	WRITE_ONCE(conn->postponed, min(n + 1, why == XWAY_R_SERVICE ? POSTPONED_LONG :
+								       POSTPONED_MAX));
 	clear_bit(XWAY_F_ASKED, &conn->flags);
 	if (why == XWAY_R_LIMIT)
 		xway_evict_wish(conn->tl);

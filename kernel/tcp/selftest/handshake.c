@@ -396,6 +396,7 @@ static bool proof_reflected(void)
 static bool service_declined(void)
 {
 	union xway_sock_ctl msg;
+	int i;
 
 	EXPECT(ask(&msg) && msg.ctl.service == XWAY_SERVICE_SOCKETS);
 	msg.ctl.chan = msg.ctl.from;
@@ -409,6 +410,12 @@ static bool service_declined(void)
 	EXPECT(conn[P]->postponed && conn[P]->adopt_until && !violated(P));
 	EXPECT(!test_bit(XWAY_F_FALLBACK, &conn[P]->flags));
 	EXPECT(!end(P)->pub.n_chans);
+	/* It may never get them: this end asks ever less often. */
+	for (i = 0; i < 8; i++) {
+		conn[P]->ask_at = jiffies;
+		EXPECT(ask(&msg) && say_no(XWAY_DECLINE_SERVICE));
+	}
+	EXPECT(time_after(conn[P]->ask_at, jiffies + msecs_to_jiffies(32 * 1000)));
 	return true;
 }
 
