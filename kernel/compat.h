@@ -242,6 +242,11 @@ static inline void xway_proto_compat(struct proto *p)
 #include <linux/dim.h>
 #include <linux/netdevice.h>
 
+/* Since Linux 6.2 any device can be renamed while it is up. */
+#ifndef IFF_LIVE_RENAME_OK
+#define IFF_LIVE_RENAME_OK 0
+#endif
+
 /* May the device be moved into another network namespace? */
 static inline void xway_set_netns_local(struct net_device *dev, bool local)
 {

@@ -100,7 +100,7 @@ static void mm_setup(struct net_device *dev)
 	dev->max_mtu = ETH_MAX_MTU;
 	dev->mtu = ETH_MAX_MTU;
 	/* The doorbell cannot be used in a hard interrupt. */
-	dev->priv_flags |= IFF_LIVE_ADDR_CHANGE | IFF_DISABLE_NETPOLL;
+	dev->priv_flags |= IFF_LIVE_ADDR_CHANGE | IFF_LIVE_RENAME_OK | IFF_DISABLE_NETPOLL;
 	eth_hw_addr_random(dev);
 }
 
@@ -156,16 +156,13 @@ struct mm_port *mm_device_create(const char *id)
 	netif_carrier_off(dev);
 	/* Its locks are taken under those of a vif, see shade.c. */
 	netdev_lockdep_set_classes(dev);
-	err = register_netdev(dev);
-	if (err)
-		goto err_pool;
-	/* It says which peer this is; the device is no worse without it. */
-	rtnl_lock();
+	/* It says which peer this is, also to udev. The device is no worse without it. */
 	dev_set_alias(dev, id, strlen(id));
-	rtnl_unlock();
-	return port;
+	err = register_netdev(dev);
+	if (!err)
+		return port;
 
-err_pool:
+	dev_set_alias(dev, NULL, 0);
 	page_pool_destroy(port->pool);
 err_free:
 	free_netdev(dev);

@@ -277,6 +277,29 @@ def test_rings(machine: Machine, ends: Ends) -> None:
         assert statistics(ends.active, "mm0")["tx_bytes"] - before["tx_bytes"] > MIB
 
 
+RULE = 'SUBSYSTEM=="net", ACTION=="add", ATTR{{ifalias}}=="{}", NAME="db"'
+
+
+def test_name(machine: Machine, ends: Ends) -> None:
+    """A rule of udev's, made as the guide has it, names the device by its peer, and it stays in use."""
+    guest = ends.active
+    with allowed(machine.dom0, NET_ALONE):
+        with loaded(guest):
+            until(lambda: bool(net(guest)), "the device")
+            peer = guest.run("cat /sys/class/net/mm0/ifalias").stdout.strip()
+        guest.write("/etc/udev/rules.d/70-mmnet.rules", RULE.format(peer) + "\n")
+        guest.run("/usr/lib/systemd/systemd-udevd --daemon")
+        try:
+            with loaded(guest, ends.passive):
+                until(lambda: [one["device"] for one in net(guest)] == ["db"], "the name")
+                until(lambda: takes(guest) and takes(ends.passive), "db in the shade of eth0")
+                before = statistics(guest, "db")
+                exchange(guest, ends.passive, ends.passive.ip4, 1)
+                assert traffic.moved(before, statistics(guest, "db"))["tx_bytes"] > MIB
+        finally:
+            guest.run("pkill -x systemd-udevd; rm /etc/udev/rules.d/70-mmnet.rules")
+
+
 def test_nonsense_in_xenstore(machine: Machine, ends: Ends) -> None:
     """What names no pair of interfaces is named in the log, and changes nothing."""
     dom0, guest = machine.dom0, ends.active
