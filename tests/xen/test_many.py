@@ -12,6 +12,7 @@ from rig.guest import Guest
 from rig.machine import Machine
 from tests import traffic
 from tests.traffic import Ends, linked, until
+from tests.xen.test_life import CRASH
 
 pytestmark = [pytest.mark.rig(type="pv", kernel="6.12"), pytest.mark.deep]
 
@@ -90,10 +91,22 @@ def fared(ends: Ends, program: Any) -> dict[str, int]:
 
 def test_saved(machine: Machine, ends: Ends, client: tuple[int, Any]) -> None:
     """All go on, with all their bytes, and nothing of the rings is left."""
+    moves(machine, ends, client, traffic.saved("g1"))
+
+
+# Debian's Xen cannot migrate PV guests live: it has no shadow paging.
+@pytest.mark.rig(type="pvh", kernel="6.12")
+def test_migrated(machine: Machine, ends: Ends, client: tuple[int, Any]) -> None:
+    """The same where the guest runs on while its memory is copied."""
+    moves(machine, ends, client, 'xl migrate -s "" g1 "xl migrate-receive"')
+
+
+def moves(machine: Machine, ends: Ends, client: tuple[int, Any], command: str) -> None:
+    """Have g1 become another domain: all go on."""
     count, program = client
     guests = (ends.active, ends.passive)
     before = [traffic.counters(guest) for guest in guests]
-    machine.dom0.run(traffic.saved("g1"), timeout=400)
+    machine.dom0.run(command, timeout=400)
     assert fared(ends, program) == {"went on": count}
     # Whichever end hears of it first tells the other.
     now = [traffic.moved(was, traffic.counters(guest)) for was, guest in zip(before, guests, strict=True)]
@@ -161,14 +174,42 @@ def test_pause_of_larger(machine: Machine, ends: Ends, client: tuple[int, Any]) 
     assert paused(machine, ends, client, "xl save -c g1 /dev/null") <= PAUSE_OF_LARGER
 
 
-def test_destroyed(machine: Machine, ends: Ends, client: tuple[int, Any]) -> None:
+def test_paused(machine: Machine, ends: Ends, client: tuple[int, Any]) -> None:
+    """All wait for a peer that does not run for a while, and then go on by the rings that they have."""
+    count, program = client
+    before = traffic.counters(ends.active)
+    machine.dom0.run("xl pause g1")
+    ends.active.run("echo >/tmp/go")
+    until(lambda: any(peer["silent_s"] > 2 for peer in traffic.xway(ends.active, "peer")), "silence", 60)
+    machine.dom0.run("xl unpause g1")
+    assert fared(ends, program) == {"went on": count}
+    moved = traffic.moved(before, traffic.counters(ends.active))
+    assert moved["rx_ring_bytes"] == count * UNREAD + moved["tx_ring_bytes"], moved
+    assert moved["tx_ring_bytes"] == count * len("more"), moved
+    assert not moved["switched_to_tcp"] + moved["tx_tcp_bytes"] + moved["rx_tcp_bytes"], moved
+
+
+def has_ended(dom0: Guest) -> bool:
+    """Return whether g1 is gone, or has crashed and stays, as its configuration has it."""
+    told = dom0.run(["xl", "list", "g1"], check=False)
+    return bool(told.status) or "c" in told.stdout.splitlines()[-1].split()[4]
+
+
+@pytest.mark.parametrize("way", ["destroyed", "crashed", "rebooted"])
+def test_peer_ends(machine: Machine, ends: Ends, client: tuple[int, Any], way: str) -> None:
     """All end with an error, soon, and nothing of the rings is left."""
     count, program = client
-    machine.destroy_guest("g1")
+    if way == "destroyed":
+        machine.destroy_guest("g1")
+    else:
+        ends.passive.start(CRASH if way == "crashed" else "sleep 0.3; exec /rig/busybox reboot -f")
+        until(lambda: has_ended(machine.dom0), "the end of g1's kernel")
     try:
         found = fared(ends, program)
         assert found.get("ECONNRESET", 0) + found.get("EPIPE", 0) == count, found
         until(lambda: not linked(ends.active), "the link gone")
+        if way == "crashed":
+            machine.destroy_guest("g1")  # what remains of it still maps the pages that it had
         traffic.settled(ends.active)
         assert not traffic.xway(ends.active, "show")["unrevoked"]
     finally:
