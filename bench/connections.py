@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from bench.micro import ELSEWHERE, FIGURE, LOOPBACK, MODES, STREAM, Micro
 from bench.pair import XWAY, Pair
+from bench.plugin import Counts, Profiler
 from bench.results import ABSENT, CALL, CALLS, LOADED, MANY, UNEVEN, Results
 from rig.errors import RigError
 from rig.guest import Guest
@@ -46,6 +47,15 @@ class Connections:
             yield f"{path:8} µs  {_calls(self._pair, host, connects, self._results, CALL, path)}"
         except RigError as error:
             self._pair.problem(f"{path}, calls of a connection: {error}")
+
+    def count(self, profiler: Profiler, few: int) -> Counts:
+        """Return the counts of twice so many whole connections, as they go now, without a program's start."""
+        host = self._pair.server.ip4
+        short, long = (
+            profiler.count(lambda n=n: _run(self._pair, "connect", host, ECHO_PORT, str(n)))[1]
+            for n in (few, 3 * few)
+        )
+        return long.less(short)
 
     def many(self, path: str, count: int, ms: int, warm_ms: int) -> Iterator[str]:
         """Measure so many streams at once, one way; yield a line."""
