@@ -34,6 +34,8 @@ ADDRESSES = {"ipv4": ("10.9.0.1", "10.9.0.2"), "ipv6": ("fd09::1", "fd09::2")}
 
 pytestmark = [
     pytest.mark.rig(type="pv", kernel="6.12"),
+    pytest.mark.rig(type="pv", kernel="6.1", deep=True),
+    pytest.mark.rig(type="pv", kernel="newest", deep=True),
     pytest.mark.rig(type="pvh", kernel="6.1", deep=True),
     pytest.mark.rig(type="pvh", kernel="newest", deep=True),
 ]
