@@ -52,7 +52,7 @@ except OSError as e:
 
 
 def begin_talk(ends: Ends, seconds: float) -> tuple:
-    """Both ends send for some time, or until there has been enough; returns the two programs."""
+    """Both ends send for some time, or until there has been enough; returns the programs, connected."""
     for guest in (ends.passive, ends.active):
         guest.write("/tmp/talk.py", TALK)
         guest.run("rm -f /tmp/talk.enough")
@@ -61,6 +61,7 @@ def begin_talk(ends: Ends, seconds: float) -> tuple:
         "for i in $(seq 1000); do ss -Hltn sport = :6100 | grep -q . && exit 0; sleep 0.1; done; exit 1"
     )
     b = ends.active.start(f"exec python3 /tmp/talk.py connect {ends.address} {seconds}")
+    ends.active.run("until ss -Htn state established dport = :6100 | grep -q .; do sleep 0.1; done")
     return a, b
 
 
@@ -326,7 +327,6 @@ def test_older_than_the_module(ends: Ends, which: str) -> None:
     guest: Guest = getattr(ends, which)
     traffic.unload(guest)
     a, b = begin_talk(ends, TALK_MOST)
-    ends.active.run("until ss -Htn state established dport = :6100 | grep -q .; do sleep 0.1; done")
     for _ in range(2):
         guest.run("modprobe xway && xway on")
         until(lambda: traffic.by_rings(*guests), "the connection on the ring")
@@ -353,7 +353,6 @@ def test_sockets_come_later_than_the_link(ends: Ends, which: str) -> None:
     guest.run("modprobe xway_core")
     until(lambda: all(traffic.linked(one) for one in guests), "the link")
     a, b = begin_talk(ends, TALK_MOST)
-    ends.active.run("until ss -Htn state established dport = :6100 | grep -q .; do sleep 0.1; done")
     until(lambda: all(traffic.xway(one, "conn") for one in guests if one is not guest), "its other end")
     time.sleep(2)  # in which the accepting end asks, if it is that one
     guest.run("modprobe xway && xway on")
