@@ -152,8 +152,16 @@ def tell(item: pytest.Item, report: pytest.TestReport) -> None:
 
 
 def ends(rig: Machine) -> list[tuple[str, str]]:
-    """Return (name, last lines) of every domain's kernel log, console and network, and of xwayd's log."""
+    """Return (name, last lines) of every domain's network, kernel log and console, and of xwayd's log.
+
+    The networks come first: they change, and who prints a report in part prints its beginning.
+    """
     texts: dict[str, str] = {}
+    if rig.alive:
+        for name in sorted(rig.domains, key=lambda name: name == "dom0"):
+            with contextlib.suppress(RigError):
+                look = rig.guest(name).run(NETWORK, check=False, connect_wait=2.0, timeout=20.0)
+                texts[f"{name}: network"] = look.stdout
     for name in rig.domains:
         log = console = ""
         with contextlib.suppress(RigError):
@@ -162,10 +170,6 @@ def ends(rig: Machine) -> list[tuple[str, str]]:
             console = rig.console(name)
         texts[f"{name}: kernel log"] = _end(log)
         texts[f"{name}: console"] = "" if console == log else _end(console)
-        if rig.alive:
-            with contextlib.suppress(RigError):
-                look = rig.guest(name).run(NETWORK, check=False, connect_wait=2.0, timeout=20.0)
-                texts[f"{name}: network"] = look.stdout
     if "dom0" in rig.domains and rig.alive:
         with contextlib.suppress(RigError):
             look = rig.dom0.run("cat /var/log/xwayd.log", check=False, connect_wait=2.0, timeout=20.0)
