@@ -14,8 +14,13 @@
  * - as a connection is established: its packets have just taken a route;
  * - at each switch to the ring;
  * - once a second while there is a channel, if the route is not valid any more.
+ *
+ * A policy for what comes in makes routes invalid, too. Whether it would let the
+ * peer's packets pass is asked with a packet that is made for that, and with
+ * which nothing else happens.
  */
 #include <linux/if_arp.h>
+#include <linux/inetdevice.h>
 #include <net/tcp.h>
 #include <net/xfrm.h>
 
@@ -67,6 +72,106 @@ bool xway_ipsec_set(const struct sock *sk)
 	return ret;
 }
 
+static void put_ipv4(struct sk_buff *skb, const struct inet_sock *inet)
+{
+	struct iphdr *ip = skb_put_zero(skb, sizeof(*ip));
+
+	ip->version = 4;
+	ip->ihl = sizeof(*ip) / 4;
+	ip->tot_len = htons(sizeof(*ip) + sizeof(struct tcphdr));
+	ip->ttl = 64;
+	ip->protocol = IPPROTO_TCP;
+	ip->saddr = inet->inet_daddr;
+	ip->daddr = inet->inet_rcv_saddr;
+}
+
+static void put_ipv6(struct sk_buff *skb, const struct sock *sk)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	struct ipv6hdr *ip = skb_put_zero(skb, sizeof(*ip));
+
+	ip->version = 6;
+	ip->payload_len = htons(sizeof(struct tcphdr));
+	ip->nexthdr = IPPROTO_TCP;
+	ip->hop_limit = 64;
+	ip->saddr = sk->sk_v6_daddr;
+	ip->daddr = sk->sk_v6_rcv_saddr;
+#endif
+}
+
+/* Make a packet as the peer sends them; NULL without memory. */
+static struct sk_buff *peer_packet(const struct sock *sk, int family)
+{
+	const struct inet_sock *inet = inet_sk(sk);
+	struct sk_buff *skb = alloc_skb(sizeof(struct ipv6hdr) + sizeof(struct tcphdr), GFP_ATOMIC);
+	struct tcphdr *tcp;
+
+	if (!skb)
+		return NULL;
+	skb_reset_network_header(skb);
+	if (family == AF_INET6)
+		put_ipv6(skb, sk);
+	else
+		put_ipv4(skb, inet);
+	skb->protocol = htons(family == AF_INET6 ? ETH_P_IPV6 : ETH_P_IP);
+	skb_set_transport_header(skb, skb->len);
+	tcp = skb_put_zero(skb, sizeof(*tcp));
+	tcp->source = inet->inet_dport;
+	tcp->dest = inet->inet_sport;
+	tcp->doff = sizeof(*tcp) / 4;
+	tcp->ack = 1;
+	return skb;
+}
+
+/* Where the connection's packets come in: by the last one, or where its own leave. */
+static struct net_device *input_device(const struct sock *sk)
+{
+	const struct dst_entry *dst = rcu_dereference(sk->sk_dst_cache);
+	struct net_device *dev = dev_get_by_index_rcu(sock_net(sk), sk->sk_rx_dst_ifindex);
+
+	return dev || !dst ? dev : dst->dev;
+}
+
+/*
+ * Would a policy refuse the peer's packets, since they come as they are? The socket's own
+ * policies are not asked here: see xway_ipsec_set(). If so, Xfrm's statistics count it.
+ */
+static int refused_inward(struct sock *sk)
+{
+	const struct net *net = sock_net(sk);
+	struct in_device *in_dev;
+	struct dst_entry *dst;
+	struct sk_buff *skb;
+	int family = AF_INET, err = -EAGAIN;
+
+	if (!READ_ONCE(net->xfrm.policy_count[XFRM_POLICY_IN]) &&
+	    READ_ONCE(net->xfrm.policy_default[XFRM_POLICY_IN]) == XFRM_USERPOLICY_ACCEPT)
+		return 0;
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6 && !ipv6_addr_v4mapped(&sk->sk_v6_daddr))
+		family = AF_INET6;
+#endif
+	skb = peer_packet(sk, family);
+	if (!skb)
+		return -EAGAIN;
+	rcu_read_lock();
+	skb->dev = input_device(sk);
+	if (skb->dev) {
+		skb->skb_iif = skb->dev->ifindex;
+		/* Both say that the device's policies are turned off, as for loopback. */
+		in_dev = __in_dev_get_rcu(skb->dev);
+		if (family == AF_INET && in_dev && IN_DEV_ORCONF(in_dev, NOPOLICY))
+			IPCB(skb)->flags |= IPSKB_NOPOLICY;
+		dst = rcu_dereference(sk->sk_rx_dst);
+		if (dst)
+			skb_dst_set_noref(skb, dst);
+		err = xfrm_policy_check(NULL, XFRM_POLICY_IN, skb, family) ? 0 : -EPERM;
+	}
+	consume_skb(skb);
+	rcu_read_unlock();
+	return err;
+}
+
 /**
  * xway_ipsec_check() - does IPsec forbid a connection to leave TCP now?
  * @sk: its established socket, locked
@@ -75,8 +180,8 @@ bool xway_ipsec_set(const struct sock *sk)
  * packet.
  *
  * Context: process or RCU read-side section.
- * Return: 0; -EPERM if it does; -EAGAIN if there is no route now, and so nobody
- * knows.
+ * Return: 0; -EPERM if it does; -EAGAIN if there is no route or no memory now, and
+ * so nobody knows.
  */
 int xway_ipsec_check(struct sock *sk)
 {
@@ -86,7 +191,7 @@ int xway_ipsec_check(struct sock *sk)
 	err = inet_csk(sk)->icsk_af_ops->rebuild_header(sk);
 	if (err == -EPERM || xway_ipsec_set(sk))
 		return -EPERM;
-	return err ? -EAGAIN : 0;
+	return err ? -EAGAIN : refused_inward(sk);
 }
 
 /* Would TCP look for another route before its next packet? See __sk_dst_check(). */

@@ -140,6 +140,19 @@ try:
     told["waits_for_keys"] = counted(sixth, before)
     policies("delete")
     talk(sixth)
+    # A policy for what comes in alone, at either end, and then one for another port, which lets it pass
+    for place, src, dst, port in ("", FAR, NEAR, "sport"), ("ip netns exec far ", NEAR, FAR, "dport"):
+        seventh = connect()
+        words = f"src {src} dst {dst} proto tcp {port}"
+        told.setdefault("plain_inward", []).append(ring(seventh))
+        before = stats()["ipsec"]
+        sh(f"{place}ip xfrm policy add {words} 8 dir in tmpl src {src} dst {dst} proto esp mode transport")
+        time.sleep(3)
+        told.setdefault("other_port", []).append(stats()["ipsec"] == before and ring(seventh))
+        sh(f"{place}ip xfrm policy add {words} 7 dir in tmpl src {src} dst {dst} proto esp mode transport")
+        told.setdefault("inward", []).append(counted(seventh, before))
+        sh(f"{place}ip xfrm policy flush")
+        talk(seventh)
 finally:
     server.kill()
 print(json.dumps(told))
@@ -174,6 +187,7 @@ def two_networks(guest: Guest) -> Iterator[Guest]:
 @pytest.mark.parametrize("family", ENDS)
 @pytest.mark.rig(kernel="6.12")
 @pytest.mark.rig(kernel="6.1")
+@pytest.mark.rig(kernel="newest", deep=True)
 def test_ipsec_policies_keep_connections_on_tcp(two_networks: Guest, family: str) -> None:
     """Policies of the network and of a socket, set before the connection and in its middle."""
     told = json.loads(two_networks.run(["python3", "-c", STEPS, *ENDS[family]], timeout=300).stdout)
@@ -186,6 +200,8 @@ def test_ipsec_policies_keep_connections_on_tcp(two_networks: Guest, family: str
     assert not told["tunnel"] and told["by_tunnel"] == 2, told
     assert told["plain_beside"] >= 20000 and told["rerouted"], told
     assert told["plain_last"] >= 20000 and told["waits_for_keys"], told
+    assert all(count >= 20000 for count in told["plain_inward"] + told["other_port"]), told
+    assert told["inward"] == [True, True], told
 
 
 SIGNED = r"""
