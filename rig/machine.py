@@ -351,8 +351,12 @@ class Machine:
 
         more: lines of its configuration besides
         """
-        guest = self.guest(name)
         self.create_guest(name, more)
+        self.load_guest(name)
+
+    def load_guest(self, name: str) -> None:
+        """Wait until a guest whose kernel starts runs commands, and load xway in it as up() does."""
+        guest = self.guest(name)
         _wait(self, guest)
         if self.config.xway:
             if self.products is None:

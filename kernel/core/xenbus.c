@@ -7,11 +7,12 @@
  * creates links, and has them end, until they agree with the list. A session ends in a
  * work item of its member. Else everything that sleeps runs in this work item, or in the
  * freeze callback of a platform device, which the kernel calls when a Xen guest is
- * suspended (drivers/xen/manage.c).
+ * suspended (drivers/xen/manage.c), or in a notifier, as another kernel takes over.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/platform_device.h>
+#include <linux/reboot.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <xen/xen.h>
@@ -718,16 +719,21 @@ out:
  * both forget all peers, and new sessions begin. They do the same, because neither
  * tells for certain which of the two has happened.
  */
-static int xen_freeze(struct device *dev)
+static void leave_all(void)
 {
-	unsigned int noio = memalloc_noio_save();
-
 	WRITE_ONCE(frozen, true);
 	cancel_delayed_work_sync(&sync_work);
 	mutex_lock(&members_lock);
 	/* All links at once: the toolstack does not wait long enough for each in turn. */
 	end_sessions();
 	mutex_unlock(&members_lock);
+}
+
+static int xen_freeze(struct device *dev)
+{
+	unsigned int noio = memalloc_noio_save();
+
+	leave_all();
 	memalloc_noio_restore(noio);
 	return 0;
 }
@@ -760,6 +766,20 @@ static struct platform_driver driver = {
 
 static struct platform_device *device;
 
+/*
+ * kexec in an HVM guest: Xen resets the domain, but it keeps what the domain has mapped, and
+ * the next kernel would not know of it (kernel_kexec(); IMA tells it in the same way). A
+ * crash leaves no time for that.
+ */
+static int restarting(struct notifier_block *nb, unsigned long event, void *command)
+{
+	if (event == SYS_RESTART && command && !strcmp(command, "kexec reboot"))
+		leave_all();
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block restart_nb = { .notifier_call = restarting };
+
 /* XenStore can be used now. */
 static int store_ready(struct notifier_block *nb, unsigned long event,
 		       void *data)
@@ -791,6 +811,12 @@ int __init xway_xenbus_init(void)
 		platform_driver_unregister(&driver);
 		return PTR_ERR(device);
 	}
+	err = register_reboot_notifier(&restart_nb);
+	if (err) {
+		platform_device_unregister(device);
+		platform_driver_unregister(&driver);
+		return err;
+	}
 	register_xenstore_notifier(&store_nb);
 	return 0;
 }
@@ -803,6 +829,7 @@ void xway_xenbus_exit(void)
 	if (!xen_domain())
 		return;
 	unregister_xenstore_notifier(&store_nb);
+	unregister_reboot_notifier(&restart_nb);
 	WRITE_ONCE(stopping, true);
 	cancel_delayed_work_sync(&sync_work);
 	if (watching)

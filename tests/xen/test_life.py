@@ -3,6 +3,7 @@
 import errno
 import json
 import time
+from pathlib import Path
 
 import pytest
 
@@ -167,6 +168,59 @@ def test_peer_ends(machine: Machine, ends: Ends, way: str) -> None:
     again.put()
     with traffic.measured(again) as moved:
         again.stream(size=4 * MIB, settle=60000)
+    assert moved.ring_share() > 0.9, moved.seen()
+
+
+# Has a guest's kernel start another in its place, at its call or when it fails.
+KEXEC = """
+import ctypes, os, sys, time
+LOAD, ON_CRASH, REBOOT, BY_KEXEC = 320, 2, 169, 0x45584543
+call, crash = ctypes.CDLL(None, use_errno=True).syscall, sys.argv[1] == "kdump"
+files = [os.open("/tmp/" + name, os.O_RDONLY) for name in ("vmlinuz", "initrd")]
+dropped = ("BOOT_", "crashkernel") if crash else ("BOOT_",)
+words = [word for word in open("/proc/cmdline").read().split() if not word.startswith(dropped)]
+line = " ".join([*words, "again"]).encode() + bytes(1)
+if call(LOAD, *files, len(line), line, ON_CRASH if crash else 0):
+    sys.exit(os.strerror(ctypes.get_errno()))
+time.sleep(0.3)
+if crash:
+    open("/proc/sysrq-trigger", "w").write("c")
+call(REBOOT, 0xfee1dead, 672274793, BY_KEXEC, 0)
+"""
+
+
+# Of the others Xen has no such restart that leaves the domain what it is.
+@pytest.mark.parametrize("way", ["kexec", "kdump"])
+@pytest.mark.rig(host="13", type="hvm", arguments="crashkernel=160M", deep=True)
+@pytest.mark.rig(host="12", type="hvm", arguments="crashkernel=160M", deep=True)
+def test_another_kernel_in_the_same_domain(machine: Machine, ends: Ends, way: str, tmp_path: Path) -> None:
+    """Connections end with a reset, and the new kernel links up; that of a dump does not."""
+    dom0, dead, guest = machine.dom0, ends.passive, ends.active
+    for name in ("vmlinuz", "initrd"):
+        dom0.get(f"/rig/boot/{name}-6.12", tmp_path / name)
+        dead.put(tmp_path / name, f"/tmp/{name}")
+    dead.write("/tmp/kexec.py", KEXEC)
+    was, before = dom0.run(["xl", "domid", dead.name]).stdout, traffic.counters(guest)
+    _, program = talk(ends, 300)
+    dead.start(f"exec python3 /tmp/kexec.py {way}")
+    done = program.wait(300)
+    assert f"error {errno.ECONNRESET}" in done.stdout or "ConnectionResetError" in done.stderr, done
+    until(lambda: not linked(guest), "the link gone")
+    traffic.settled(guest)
+    assert {"peer-gone", "link-down"} & set(traffic.since(before, guest))
+    machine.load_guest(dead.name)
+    assert dead.read("/proc/cmdline").split()[-1] == "again"
+    assert dom0.run(["xl", "domid", dead.name]).stdout == was
+    if way == "kdump":  # the kernel that has crashed could not let go of the pages, and nobody else can
+        assert traffic.xway(guest, "show")["unrevoked"]
+        machine.destroy_guest(dead.name)
+        until(lambda: not traffic.xway(guest, "show")["unrevoked"], "all pages back")
+        machine.start_guest(dead.name)
+    assert not traffic.xway(guest, "show")["unrevoked"]
+    until(lambda: linked(guest) and linked(dead), "the new link")
+    ends.put()
+    with traffic.measured(ends) as moved:
+        ends.stream(size=4 * MIB, settle=60000)
     assert moved.ring_share() > 0.9, moved.seen()
 
 
