@@ -42,7 +42,9 @@ from rig.machine import Config, Machine
 TEST_PREFIX = "test-"
 LINES = 60  # of each log, in the report of a failure
 # What has come where: for a test that waited for bytes which did not come
-NETWORK = "ss -tinmo; cat /proc/net/sockstat; ip -s link; nstat -asz | awk '$2'; grep -E 'xen|virtio' /proc/interrupts"
+NETWORK = """
+ss -tinmo; cat /proc/net/sockstat; ip -s link; nstat -asz | awk '$2'; grep -E 'xen|virtio' /proc/interrupts
+"""
 
 
 def add_options(parser: pytest.Parser) -> None:
