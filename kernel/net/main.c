@@ -13,8 +13,8 @@ static int set_ring_kib(const char *text, const struct kernel_param *param)
 	int err = kstrtouint(text, 0, &kib);
 
 	if (err || !mm_ring_kib_fits(kib)) {
-		pr_err("mmnet: ring_kib=%s: must be a power of two from %u to %u\n", text,
-		       MM_RING_KIB_MIN, MM_RING_KIB_MAX);
+		pr_err("mmnet: ring_kib=%.*s: must be a power of two from %u to %u\n",
+		       (int)strcspn(text, "\n"), text, MM_RING_KIB_MIN, MM_RING_KIB_MAX);
 		return -EINVAL;
 	}
 	WRITE_ONCE(ring_kib, kib);
