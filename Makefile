@@ -10,7 +10,8 @@
 #                     guests whose kernel checks memory and locks; builds that first
 #   make fuzz         ten million inputs as of a hostile peer, and an hour of what xwayd reads: some four hours
 #   make soak         an hour of lives and deaths at random, and an hour beside a guest that lies, between
-#                     guests whose kernel checks memory and locks; XWAY_TEST_SOAK_SECONDS=N: less or more
+#                     guests whose kernel checks memory and locks; XWAY_TEST_SOAK_SECONDS=N: less or more;
+#                     and modules that go and come a thousand times, XWAY_TEST_SOAK_LOADS=N
 #   make compat       programs as Debian ships them, between two guests, and other people's
 #                     suites of tests; prints tables
 #   make deb          Debian packages, in build/deb; make rpm: those for Fedora, EL and SUSE, in build/rpm
