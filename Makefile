@@ -118,7 +118,9 @@ fuzz: packages
 	tests/uml/run --fuzz 1100 --light --inputs 10000000
 
 bench: EXTENT := --full
+bench: OUTSIDE := --guests 12
 bench-quick: EXTENT := --quick
+bench-quick: OUTSIDE := --guests 2 --rounds 1 --ms 40
 
 bench bench-quick: packages
 	mkdir -p build/bench
@@ -127,6 +129,8 @@ bench bench-quick: packages
 	cat build/bench/native.json
 	bench/demo $(EXTENT) --no-apps --clock instructions --out build/bench/instructions
 	bench/demo $(EXTENT) --out build/bench/wall
+	bench/outside $(OUTSIDE) -j >build/bench/outside.json
+	bench/delay -j --out build/bench/delay >build/bench/delay.json
 	bench/goals build/bench/native.json build/bench/instructions/results.json build/bench/wall/results.json
 
 compat: packages
