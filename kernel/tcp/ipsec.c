@@ -24,6 +24,7 @@
 #include <net/tcp.h>
 #include <net/xfrm.h>
 
+#include "attach.h"
 #include "conn.h"
 #include "ipsec.h"
 
@@ -72,7 +73,7 @@ bool xway_ipsec_set(const struct sock *sk)
 	return ret;
 }
 
-static void put_ipv4(struct sk_buff *skb, const struct inet_sock *inet)
+static void put_ipv4(struct sk_buff *skb, const struct xway_tuple *tuple)
 {
 	struct iphdr *ip = skb_put_zero(skb, sizeof(*ip));
 
@@ -81,43 +82,40 @@ static void put_ipv4(struct sk_buff *skb, const struct inet_sock *inet)
 	ip->tot_len = htons(sizeof(*ip) + sizeof(struct tcphdr));
 	ip->ttl = 64;
 	ip->protocol = IPPROTO_TCP;
-	ip->saddr = inet->inet_daddr;
-	ip->daddr = inet->inet_rcv_saddr;
+	ip->saddr = tuple->saddr[0];
+	ip->daddr = tuple->daddr[0];
 }
 
-static void put_ipv6(struct sk_buff *skb, const struct sock *sk)
+static void put_ipv6(struct sk_buff *skb, const struct xway_tuple *tuple)
 {
-#if IS_ENABLED(CONFIG_IPV6)
 	struct ipv6hdr *ip = skb_put_zero(skb, sizeof(*ip));
 
 	ip->version = 6;
 	ip->payload_len = htons(sizeof(struct tcphdr));
 	ip->nexthdr = IPPROTO_TCP;
 	ip->hop_limit = 64;
-	ip->saddr = sk->sk_v6_daddr;
-	ip->daddr = sk->sk_v6_rcv_saddr;
-#endif
+	memcpy(&ip->saddr, tuple->saddr, sizeof(ip->saddr));
+	memcpy(&ip->daddr, tuple->daddr, sizeof(ip->daddr));
 }
 
 /* Make a packet as the peer sends them; NULL without memory. */
-static struct sk_buff *peer_packet(const struct sock *sk, int family)
+static struct sk_buff *peer_packet(const struct xway_tuple *tuple)
 {
-	const struct inet_sock *inet = inet_sk(sk);
 	struct sk_buff *skb = alloc_skb(sizeof(struct ipv6hdr) + sizeof(struct tcphdr), GFP_ATOMIC);
 	struct tcphdr *tcp;
 
 	if (!skb)
 		return NULL;
 	skb_reset_network_header(skb);
-	if (family == AF_INET6)
-		put_ipv6(skb, sk);
+	if (tuple->family == AF_INET6)
+		put_ipv6(skb, tuple);
 	else
-		put_ipv4(skb, inet);
-	skb->protocol = htons(family == AF_INET6 ? ETH_P_IPV6 : ETH_P_IP);
+		put_ipv4(skb, tuple);
+	skb->protocol = htons(tuple->family == AF_INET6 ? ETH_P_IPV6 : ETH_P_IP);
 	skb_set_transport_header(skb, skb->len);
 	tcp = skb_put_zero(skb, sizeof(*tcp));
-	tcp->source = inet->inet_dport;
-	tcp->dest = inet->inet_sport;
+	tcp->source = tuple->sport;
+	tcp->dest = tuple->dport;
 	tcp->doff = sizeof(*tcp) / 4;
 	tcp->ack = 1;
 	return skb;
@@ -135,23 +133,23 @@ static struct net_device *input_device(const struct sock *sk)
 /*
  * Would a policy refuse the peer's packets, since they come as they are? The socket's own
  * policies are not asked here: see xway_ipsec_set(). If so, Xfrm's statistics count it.
+ * Return: as xway_ipsec_check().
  */
 static int refused_inward(struct sock *sk)
 {
 	const struct net *net = sock_net(sk);
 	struct in_device *in_dev;
+	struct xway_tuple tuple;
 	struct dst_entry *dst;
 	struct sk_buff *skb;
-	int family = AF_INET, err = -EAGAIN;
+	int err = -EAGAIN;
 
 	if (!READ_ONCE(net->xfrm.policy_count[XFRM_POLICY_IN]) &&
 	    READ_ONCE(net->xfrm.policy_default[XFRM_POLICY_IN]) == XFRM_USERPOLICY_ACCEPT)
 		return 0;
-#if IS_ENABLED(CONFIG_IPV6)
-	if (sk->sk_family == AF_INET6 && !ipv6_addr_v4mapped(&sk->sk_v6_daddr))
-		family = AF_INET6;
-#endif
-	skb = peer_packet(sk, family);
+	/* From the peer to here, whichever end has called connect() */
+	xway_attach_tuple(sk, false, &tuple);
+	skb = peer_packet(&tuple);
 	if (!skb)
 		return -EAGAIN;
 	rcu_read_lock();
@@ -160,12 +158,12 @@ static int refused_inward(struct sock *sk)
 		skb->skb_iif = skb->dev->ifindex;
 		/* Both say that the device's policies are turned off, as for loopback. */
 		in_dev = __in_dev_get_rcu(skb->dev);
-		if (family == AF_INET && in_dev && IN_DEV_ORCONF(in_dev, NOPOLICY))
+		if (tuple.family == AF_INET && in_dev && IN_DEV_ORCONF(in_dev, NOPOLICY))
 			IPCB(skb)->flags |= IPSKB_NOPOLICY;
 		dst = rcu_dereference(sk->sk_rx_dst);
 		if (dst)
 			skb_dst_set_noref(skb, dst);
-		err = xfrm_policy_check(NULL, XFRM_POLICY_IN, skb, family) ? 0 : -EPERM;
+		err = xfrm_policy_check(NULL, XFRM_POLICY_IN, skb, tuple.family) ? 0 : -EPERM;
 	}
 	consume_skb(skb);
 	rcu_read_unlock();
