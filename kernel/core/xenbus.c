@@ -11,6 +11,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/completion.h>
 #include <linux/platform_device.h>
 #include <linux/reboot.h>
 #include <linux/sched/mm.h>
@@ -29,6 +30,9 @@
  */
 #define RETRY (HZ / 2)
 #define RETRY_MAX (10 * HZ)
+
+/* What kexec waits for at most: links drain for 5 seconds, and then pages are unmapped. */
+#define RESTART_WAIT (10 * HZ)
 
 /* At most, while pages are unrevoked: nothing tells when the peer unmaps them */
 #define RETRY_BUSY (2 * HZ)
@@ -766,15 +770,29 @@ static struct platform_driver driver = {
 
 static struct platform_device *device;
 
+static DECLARE_COMPLETION(left);
+
+static void restart_fn(struct work_struct *work)
+{
+	leave_all();
+	complete(&left);
+}
+
+static DECLARE_WORK(restart_work, restart_fn);
+
 /*
  * kexec in an HVM guest: Xen resets the domain, but it keeps what the domain has mapped, and
  * the next kernel would not know of it (kernel_kexec(); IMA tells it in the same way). A
- * crash leaves no time for that.
+ * crash leaves no time for that. Programs run on, unlike in xen_freeze(), and one whose page
+ * fault never ends may keep a socket's lock that the end of a session wants.
  */
 static int restarting(struct notifier_block *nb, unsigned long event, void *command)
 {
-	if (event == SYS_RESTART && command && !strcmp(command, "kexec reboot"))
-		leave_all();
+	if (event != SYS_RESTART || !command || strcmp(command, "kexec reboot"))
+		return NOTIFY_DONE;
+	queue_work(xway_core_wq, &restart_work);
+	if (!wait_for_completion_timeout(&left, RESTART_WAIT))
+		pr_warn("some peers are still in use, as another kernel takes over\n");
 	return NOTIFY_DONE;
 }
 
@@ -829,7 +847,6 @@ void xway_xenbus_exit(void)
 	if (!xen_domain())
 		return;
 	unregister_xenstore_notifier(&store_nb);
-	unregister_reboot_notifier(&restart_nb);
 	WRITE_ONCE(stopping, true);
 	cancel_delayed_work_sync(&sync_work);
 	if (watching)
@@ -844,6 +861,9 @@ void xway_xenbus_exit(void)
 		member_free(m);
 	}
 	mutex_unlock(&members_lock);
+	/* Until here there was something that a restart must not leave behind. */
+	unregister_reboot_notifier(&restart_nb);
+	cancel_work_sync(&restart_work);
 	platform_device_unregister(device);
 	platform_driver_unregister(&driver);
 	xway_xen_exit();
