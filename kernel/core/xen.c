@@ -149,8 +149,9 @@ static void xen_notify(struct link *link)
 {
 	struct xen_port *p = link->tp_data;
 
+	/* Not by the interrupt's number, which Linux would have to look up. */
 	if (p->irq)
-		notify_remote_via_irq(p->irq);
+		notify_remote_via_evtchn(p->port);
 }
 
 /* Xen closes the ports of a domain that ends. The other end is then unbound. */
