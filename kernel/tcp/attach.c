@@ -26,6 +26,7 @@
 
 #include "compat.h"
 #include "conn.h"
+#include "exclude.h"
 #include "ipsec.h"
 #include "proto.h"
 #include "adopt.h"
@@ -226,6 +227,8 @@ static bool keyed(const struct sock *sk)
  */
 enum xway_reason xway_attach_unfit(const struct sock *sk)
 {
+	if (xway_excluded(sk))
+		return XWAY_R_PORT;
 	if (!xway_reader_fits(sk))
 		return sk->sk_user_data ? XWAY_R_BUSY : XWAY_R_KERNEL;
 	if (sk->sk_user_data && xway_proto_untouched(sk))

@@ -45,6 +45,7 @@ enum xway_counter {
 	x(GONE, "peer-gone")		/* the peer domain ended */	\
 	x(ADDRESS, "address-moved")	/* the peer has it no more */	\
 	x(FOREIGN, "not-own-address")	/* which domain 0 knows */	\
+	x(PORT, "excluded-port")	/* exclude_ports has it */	\
 	x(UNKNOWN, "peer-declined")	/* not attached there */	\
 	x(SERVICE, "no-service")	/* the peer has no sockets */	\
 	x(PROOF, "not-same-connection")	/* NAT or proxy on the path */	\
