@@ -391,12 +391,35 @@ def one_call_reads_over_a_switch() -> None:
     def readv(b: socket.socket) -> int:
         return os.readv(b.fileno(), [bytearray(10), bytearray(20000)])
 
+    def splice(b: socket.socket) -> tuple[int, bool]:
+        out, into = os.pipe()
+        got = os.splice(b.fileno(), into, 8000)
+        same = os.read(out, 20000) == pattern(8000)
+        os.close(out)
+        os.close(into)
+        return got, same
+
+    def uring(b: socket.socket) -> tuple[str, bool]:
+        room = ctypes.create_string_buffer(20000)
+        with Uring() as ring:
+            ring.ask(1, RECV, b.fileno(), room)
+            return str(ring.answers(1)[0]), room.raw[:8000] == pattern(8000)
+
+    def aio(b: socket.socket) -> tuple[int | None, bool]:
+        room = ctypes.create_string_buffer(20000)
+        with Aio() as asked:
+            asked.submit(b, Aio.READ, ctypes.addressof(room), 20000)
+            return asked.answer(), room.raw[:8000] == pattern(8000)
+
     takes: list[Callable[[socket.socket], Any]] = [
         lambda b: b.recv(8000, socket.MSG_DONTWAIT) == pattern(8000),
         lambda b: os.read(b.fileno(), 20000) == pattern(8000),
         readv,
         lambda b: b.recv_into(bytearray(9000), 0, socket.MSG_TRUNC | socket.MSG_DONTWAIT),
         lambda b: (len(b.recv(4000)), len(b.recv(4000))),
+        splice,
+        uring,
+        aio,
     ]
     for take in takes:
         _, b = over_a_switch()
