@@ -20,6 +20,8 @@
  * go back, until the vif or the module goes.
  */
 #include <linux/etherdevice.h>
+#include <linux/hash.h>
+#include <linux/hashtable.h>
 #include <linux/if_vlan.h>
 #include <linux/llist.h>
 #include <linux/rculist.h>
@@ -34,6 +36,8 @@
 #include "mmnet.h"
 
 #define MM_VIFS 32	/* vifs have numbers below it */
+#define MM_SHADES_BITS 6	/* domain 0 may have hundreds of vifs */
+#define MM_PAIRS_BITS 5		/* and a vif as many peers */
 #define LEAVE	(HZ / 10)	/* until the peer knows that a vif takes its packets no more */
 
 /**
@@ -48,25 +52,27 @@ struct mm_vif {
 
 /**
  * struct mm_shade - a vif from which packets are taken
- * @node: in shades
+ * @node: in shades, by @dev
  * @dev: the vif
  * @tracker: of the reference on @dev
  * @orig: its own functions
  * @ops: a copy of them, with ours
  * @stats: packets that were taken, or handed to the vif
- * @pairs: struct mm_pair, by its @near
+ * @pairs: struct mm_pair, by its @near, those with an address of a peer's by that
+ * @any: those in which the peer may have any address
  * @vif: the vif's name
  * @xdp: a program looks at each packet that netfront receives; it would miss ours
  * @forgotten: in forgotten
  */
 struct mm_shade {
-	struct list_head node;
+	struct hlist_node node;
 	struct net_device *dev;
 	netdevice_tracker tracker;
 	const struct net_device_ops *orig;
 	struct net_device_ops ops;
 	struct pcpu_sw_netstats __percpu *stats;
-	struct list_head pairs;
+	DECLARE_HASHTABLE(pairs, MM_PAIRS_BITS);
+	struct hlist_head any;
 	struct mm_vif vif;
 	bool xdp;
 	struct llist_node forgotten;
@@ -85,9 +91,10 @@ struct mm_shade {
  * @named: it does so in what mm_shade_set() reads now
  * @since: when it has ceased to, in jiffies
  * @rcu: to free it
+ * @gone: the next one that has gone together with it, see forget()
  */
 struct mm_pair {
-	struct list_head near;
+	struct hlist_node near;
 	struct list_head far;
 	struct mm_shade *shade;
 	struct mm_port *port;
@@ -98,9 +105,21 @@ struct mm_pair {
 	bool named;
 	unsigned long since;
 	struct rcu_head rcu;
+	struct mm_pair *gone;
 };
 
-static LIST_HEAD(shades);
+static DEFINE_HASHTABLE(shades, MM_SHADES_BITS);
+
+static unsigned long dev_key(const struct net_device *dev)
+{
+	return (unsigned long)dev;
+}
+
+/* The end of a hardware address, which tells one from another */
+static u32 addr_key(const u8 *addr)
+{
+	return (u32)addr[2] << 24 | addr[3] << 16 | addr[4] << 8 | addr[5];
+}
 
 /* ---- users of a vif, in an RCU read-side section ---- */
 
@@ -119,10 +138,10 @@ static struct mm_shade *shade_of(const struct net_device *dev)
 {
 	struct mm_shade *s;
 
-	list_for_each_entry_rcu(s, &shades, node, lockdep_rtnl_is_held())
+	hash_for_each_possible_rcu(shades, s, node, dev_key(dev), lockdep_rtnl_is_held())
 		if (s->dev == dev)
 			return s;
-	/* It stays in the list until nobody can have come here by its @ops. */
+	/* It stays in the table until nobody can have come here by its @ops. */
 	WARN_ON_ONCE(1);
 	return NULL;
 }
@@ -156,10 +175,14 @@ static const struct mm_pair *pair_for(const struct mm_shade *s, const struct sk_
 	const struct ethhdr *eth = (const struct ethhdr *)skb->data;
 	const struct mm_pair *p;
 
-	if (skb_vlan_tag_present(skb) || eth_type_vlan(eth->h_proto))
+	if (skb_vlan_tag_present(skb) || eth_type_vlan(eth->h_proto) ||
+	    is_multicast_ether_addr(eth->h_dest))
 		return NULL;
+	hash_for_each_possible_rcu(s->pairs, p, near, addr_key(eth->h_dest))
+		if (is_for(p, eth) && is_ready(p))
+			return p;
 	/* The pair with domain 0 is the last: what a peer does not take goes by the bridge. */
-	list_for_each_entry_rcu(p, &s->pairs, near)
+	hlist_for_each_entry_rcu(p, &s->any, near)
 		if (is_for(p, eth) && is_ready(p))
 			return p;
 	return NULL;
@@ -396,8 +419,9 @@ static bool same_vif(const struct mm_vif *a, const struct mm_vif *b)
 static struct mm_shade *shade_find(const struct mm_vif *vif)
 {
 	struct mm_shade *s;
+	int i;
 
-	list_for_each_entry(s, &shades, node)
+	hash_for_each(shades, i, s, node)
 		if (same_vif(&s->vif, vif))
 			return s;
 	return NULL;
@@ -414,7 +438,8 @@ static struct mm_shade *shade_add(struct net_device *dev, const struct mm_vif *v
 		retry();
 		return NULL;
 	}
-	INIT_LIST_HEAD(&s->pairs);
+	hash_init(s->pairs);
+	INIT_HLIST_HEAD(&s->any);
 	s->dev = dev;
 	s->vif = *vif;
 	s->xdp = has_xdp(dev);
@@ -425,7 +450,7 @@ static struct mm_shade *shade_add(struct net_device *dev, const struct mm_vif *v
 	if (s->ops.ndo_bpf)
 		s->ops.ndo_bpf = shade_bpf;
 	netdev_hold(dev, &s->tracker, GFP_KERNEL);
-	list_add_rcu(&s->node, &shades);
+	hash_add_rcu(shades, &s->node, dev_key(dev));
 	/* Whoever comes by @ops finds the shade. */
 	smp_store_release(&dev->netdev_ops, &s->ops);
 	return s;
@@ -447,11 +472,18 @@ static struct mm_shade *shade_get(const struct mm_vif *vif)
 	return NULL;
 }
 
-static void pair_del(struct mm_pair *p)
+static void pair_unlink(struct mm_pair *p)
 {
-	list_del_rcu(&p->near);
+	hlist_del_rcu(&p->near);
 	list_del_rcu(&p->far);
-	kfree_rcu(p, rcu);
+}
+
+/* @gone: those of a shade that goes */
+static void pair_forget(struct mm_pair *p, struct mm_pair **gone)
+{
+	pair_unlink(p);
+	p->gone = *gone;
+	*gone = p;
 }
 
 /* Send what was given back to vifs. Nobody finds the pairs any more by which it came. */
@@ -547,11 +579,10 @@ static void pair_add(struct mm_port *port, struct mm_shade *s, const struct entr
 	p->named = true;
 	ether_addr_copy(p->own, e->own);
 	ether_addr_copy(p->peer, e->peer);
-	/* See pair_for(). */
 	if (is_zero_ether_addr(p->peer))
-		list_add_tail_rcu(&p->near, &s->pairs);
+		hlist_add_head_rcu(&p->near, &s->any);
 	else
-		list_add_rcu(&p->near, &s->pairs);
+		hash_add_rcu(s->pairs, &p->near, addr_key(p->peer));
 	list_add_tail_rcu(&p->far, &port->pairs);
 }
 
@@ -595,7 +626,8 @@ static void del_unwanted(struct mm_port *port, bool now)
 			queue_delayed_work(mm_wq, &shade_work, LEAVE);
 			continue;
 		}
-		pair_del(p);
+		pair_unlink(p);
+		kfree_rcu(p, rcu);
 		any = true;
 	}
 	if (any) {
@@ -721,19 +753,24 @@ static DECLARE_WORK(bury_work, bury);
 /* A vif goes, or the module: nobody uses it by us when this returns. */
 static void forget(struct mm_shade *s)
 {
-	struct mm_pair *p, *next;
+	struct mm_pair *p, *gone = NULL;
+	struct hlist_node *next;
+	int i;
 
-	list_for_each_entry_safe(p, next, &s->pairs, near) {
-		struct mm_port *port = p->port;
-
-		pair_del(p);
-		synchronize_net();
-		send_returned(port);
+	hash_for_each_safe(s->pairs, i, next, p, near)
+		pair_forget(p, &gone);
+	hlist_for_each_entry_safe(p, next, &s->any, near)
+		pair_forget(p, &gone);
+	synchronize_net();	/* one for all of them */
+	while ((p = gone)) {
+		gone = p->gone;
+		send_returned(p->port);
+		kfree(p);
 	}
 	WRITE_ONCE(s->dev->netdev_ops, s->orig);
 	/* Whoever has come by @ops finds the shade, and is done when this returns. */
 	synchronize_net();
-	list_del_rcu(&s->node);
+	hash_del_rcu(&s->node);
 	/* Those that look for another one may be looking at it. */
 	synchronize_net();
 	netdev_put(s->dev, &s->tracker);
