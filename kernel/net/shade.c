@@ -19,6 +19,7 @@
  * softirqs. A shade stays when its last pair has gone, so that the vif's statistics never
  * go back, until the vif or the module goes.
  */
+#include <linux/delay.h>
 #include <linux/etherdevice.h>
 #include <linux/hash.h>
 #include <linux/hashtable.h>
@@ -61,6 +62,7 @@ struct mm_vif {
  * @pairs: struct mm_pair, by its @near, those with an address of a peer's by that
  * @any: those in which the peer may have any address
  * @vif: the vif's name
+ * @leaving: a program is about to: peers are to send no more
  * @xdp: a program looks at each packet that netfront receives; it would miss ours
  * @forgotten: in forgotten
  */
@@ -74,6 +76,7 @@ struct mm_shade {
 	DECLARE_HASHTABLE(pairs, MM_PAIRS_BITS);
 	struct hlist_head any;
 	struct mm_vif vif;
+	bool leaving;
 	bool xdp;
 	struct llist_node forgotten;
 };
@@ -262,25 +265,6 @@ static bool has_xdp(const struct net_device *dev)
 	return dev->xdp_state[XDP_MODE_DRV].prog || dev->xdp_state[XDP_MODE_DRV].link;
 }
 
-/* ndo_bpf of the vif; RTNL held */
-static int shade_bpf(struct net_device *dev, struct netdev_bpf *bpf)
-{
-	struct mm_shade *s = shade_of(dev);
-	int err;
-
-	if (!s)
-		return -ENODEV;
-	/* From now on nothing comes in past it. */
-	if (bpf->command == XDP_SETUP_PROG && bpf->prog)
-		WRITE_ONCE(s->xdp, true);
-	err = s->orig->ndo_bpf(dev, bpf);
-	if (bpf->command == XDP_SETUP_PROG) {
-		WRITE_ONCE(s->xdp, err ? has_xdp(dev) : !!bpf->prog);
-		mm_shade_soon();
-	}
-	return err;
-}
-
 /* The peer's device has received a packet. */
 static rx_handler_result_t shade_rx(struct sk_buff **pskb)
 {
@@ -425,6 +409,57 @@ static struct mm_shade *shade_find(const struct mm_vif *vif)
 		if (same_vif(&s->vif, vif))
 			return s;
 	return NULL;
+}
+
+/* The vifs that take packets of the port */
+static u32 vifs_of(const struct mm_port *port)
+{
+	const struct mm_pair *p;
+	u32 vifs = 0;
+
+	list_for_each_entry(p, &port->pairs, far)
+		if (p->wanted && takes(p->shade) && !p->shade->leaving)
+			vifs |= BIT(p->shade->vif.number);
+	return vifs;
+}
+
+/* Have all peers know what a vif takes from now on. Return: whether there are any. */
+static bool tell_peers(struct mm_shade *s)
+{
+	struct mm_pair *p;
+	int i;
+
+	hash_for_each(s->pairs, i, p, near)
+		mm_port_set_vifs(p->port, vifs_of(p->port));
+	hlist_for_each_entry(p, &s->any, near)
+		mm_port_set_vifs(p->port, vifs_of(p->port));
+	return !hash_empty(s->pairs) || !hlist_empty(&s->any);
+}
+
+/* ndo_bpf of the vif; RTNL held */
+static int shade_bpf(struct net_device *dev, struct netdev_bpf *bpf)
+{
+	bool attach = bpf->command == XDP_SETUP_PROG && bpf->prog;
+	struct mm_shade *s = shade_of(dev);
+	bool told = false;
+	int err;
+
+	if (!s)
+		return -ENODEV;
+	if (attach && takes(s)) {
+		s->leaving = true;
+		told = tell_peers(s);
+	}
+	err = s->orig->ndo_bpf(dev, bpf);
+	/* Nobody can tell what came before the program from what peers send until they know. */
+	if (told && !err)
+		msleep(jiffies_to_msecs(LEAVE));
+	if (bpf->command == XDP_SETUP_PROG) {
+		WRITE_ONCE(s->xdp, err ? has_xdp(dev) : !!bpf->prog);
+		s->leaving = false;
+		mm_shade_soon();
+	}
+	return err;
 }
 
 static struct mm_shade *shade_add(struct net_device *dev, const struct mm_vif *vif)
@@ -648,18 +683,6 @@ static bool handle(struct mm_port *port, bool on)
 	if (!on && is_on)
 		netdev_rx_handler_unregister(port->dev);
 	return true;
-}
-
-/* The vifs that take packets of the port */
-static u32 vifs_of(const struct mm_port *port)
-{
-	const struct mm_pair *p;
-	u32 vifs = 0;
-
-	list_for_each_entry(p, &port->pairs, far)
-		if (p->wanted && takes(p->shade))
-			vifs |= BIT(p->shade->vif.number);
-	return vifs;
 }
 
 /**
