@@ -40,6 +40,7 @@
 #define MM_SHADES_BITS 6	/* domain 0 may have hundreds of vifs */
 #define MM_PAIRS_BITS 5		/* and a vif as many peers */
 #define LEAVE	(HZ / 10)	/* until the peer knows that a vif takes its packets no more */
+#define JOIN	(HZ / 2)	/* until it knows of another pair, which domain 0 has to tell it, too */
 
 /**
  * struct mm_vif - names a vif of this domain
@@ -90,9 +91,9 @@ struct mm_shade {
  * @own: hardware address of this domain's vif; zero in domain 0: any
  * @peer: hardware address of the peer's; zero of domain 0: any
  * @peer_vif: the number of the peer's
- * @wanted: domain 0 still names it
- * @named: it does so in what mm_shade_set() reads now
- * @since: when it has ceased to, in jiffies
+ * @named: domain 0 names it
+ * @wanted: packets may be sent by it
+ * @since: when it came, or was named no more, in jiffies
  * @rcu: to free it
  * @gone: the next one that has gone together with it, see forget()
  */
@@ -104,8 +105,8 @@ struct mm_pair {
 	u8 own[ETH_ALEN];
 	u8 peer[ETH_ALEN];
 	unsigned int peer_vif;
-	bool wanted;
 	bool named;
+	bool wanted;
 	unsigned long since;
 	struct rcu_head rcu;
 	struct mm_pair *gone;
@@ -418,7 +419,7 @@ static u32 vifs_of(const struct mm_port *port)
 	u32 vifs = 0;
 
 	list_for_each_entry(p, &port->pairs, far)
-		if (p->wanted && takes(p->shade) && !p->shade->leaving)
+		if (p->named && takes(p->shade) && !p->shade->leaving)
 			vifs |= BIT(p->shade->vif.number);
 	return vifs;
 }
@@ -610,8 +611,10 @@ static void pair_add(struct mm_port *port, struct mm_shade *s, const struct entr
 	p->shade = s;
 	p->port = port;
 	p->peer_vif = e->peer_vif;
-	p->wanted = true;
 	p->named = true;
+	/* Of the first pair the peer knows if it takes packets at all: is_ready(). */
+	p->wanted = list_empty(&port->pairs);
+	p->since = jiffies;
 	ether_addr_copy(p->own, e->own);
 	ether_addr_copy(p->peer, e->peer);
 	if (is_zero_ether_addr(p->peer))
@@ -636,12 +639,16 @@ static void add_wanted(struct mm_port *port, const char *text)
 	}
 }
 
-/* What domain 0 names from now on */
+/* What may be sent by from now on: what domain 0 names, once the peer knows it, too */
 static void set_wanted(struct mm_port *port)
 {
 	struct mm_pair *p;
 
 	list_for_each_entry(p, &port->pairs, far) {
+		if (!p->wanted && p->named && time_before(jiffies, p->since + JOIN)) {
+			queue_delayed_work(mm_wq, &shade_work, JOIN);
+			continue;
+		}
 		if (p->wanted && !p->named)
 			p->since = jiffies;
 		WRITE_ONCE(p->wanted, p->named);
@@ -655,7 +662,7 @@ static void del_unwanted(struct mm_port *port, bool now)
 	bool any = false;
 
 	list_for_each_entry_safe(p, next, &port->pairs, far) {
-		if (p->wanted)
+		if (p->named)
 			continue;
 		if (!now && time_before(jiffies, p->since + LEAVE)) {
 			queue_delayed_work(mm_wq, &shade_work, LEAVE);
@@ -702,7 +709,7 @@ void mm_shade_set(struct mm_port *port, const char *text)
 
 	ASSERT_RTNL();
 	list_for_each_entry(p, &port->pairs, far)
-		p->named = here && !sense && p->wanted;
+		p->named = here && !sense && p->named;
 	if (here && sense && text && *text && handle(port, true))
 		add_wanted(port, text);
 	set_wanted(port);
