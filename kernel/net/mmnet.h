@@ -140,6 +140,10 @@ enum mm_count {
 /**
  * struct mm_port - what a device keeps: its end of the channel to one peer
  * @dev: the device, whose private part this is
+ * @peer_vifs: what the peer's words said last; written under @rx_lock. This and @stalled are read
+ *	for each packet that leaves a vif, by any CPU, and seldom written.
+ * @stalled: the peer has read too little for long, so packets go another way; written under
+ *	the tx lock
  * @node: in the list of ports
  * @id: the peer's id, see xway_peer_id()
  * @lock: see the top of this file
@@ -169,16 +173,13 @@ enum mm_count {
  *	@adaptive written by @dim's work
  * @vain: waits in a row that found few packets; under @rx_lock
  * @rx_lock: see the top of this file
- * @peer_vifs: what the peer's words said last; written under @rx_lock
- * @peer_prod: likewise, of what it has written; under @rx_lock
+ * @peer_prod: what the peer's words said last of what it has written; under @rx_lock
  * @rx: the channel while the peer's ring may be read, or NULL; written under @rx_lock
  * @pool: recycles pages of received frames
  * @tx: the channel while the own ring may be written, or NULL; written under the tx lock
  * @prod: bytes written into the own ring, published or not; under the tx lock
  * @cons: what the peer said last that it has read of these, and @taken, the same since the
  *	channel began without going round; as @prod
- * @stalled: the peer has read too little for long, so packets go another way; written under
- *	the tx lock
  * @behind_since: since when it is watched how much a peer takes for which packets wait, in
  *	jiffies, and @behind_bytes, what it had taken by then; under the tx lock
  * @stalled_at: when @stalled was set last, in jiffies, and @strikes, how often lately; under
@@ -191,6 +192,8 @@ enum mm_count {
  */
 struct mm_port {
 	struct net_device *dev;
+	u32 peer_vifs;
+	bool stalled;
 	struct list_head node;
 	char id[XWAY_PEER_ID];
 	struct mutex lock;	/* see the top of this file */
@@ -219,7 +222,6 @@ struct mm_port {
 	u8 vain;
 	u32 rx_usecs;
 	spinlock_t rx_lock;	/* see the top of this file */
-	u32 peer_vifs;
 	u32 peer_prod;
 	struct mm_chan *rx;
 	struct page_pool *pool;
@@ -228,7 +230,6 @@ struct mm_port {
 	u32 prod;
 	u32 cons;
 	u64 taken;
-	bool stalled;
 	u8 strikes;
 	unsigned long behind_since;
 	u64 behind_bytes;

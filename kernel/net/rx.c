@@ -286,13 +286,16 @@ int mm_rx_poll(struct napi_struct *napi, int budget)
 	struct sk_buff *skb;
 	bool more = false;
 	int taken = 0;
+	u32 vifs;
 
 	__skb_queue_head_init(&list);
 	__skb_queue_head_init(&done);
 	spin_lock(&port->rx_lock);
 	mm_add(port, MM_RX_POLLS, 1);
 	if (port->rx && !READ_ONCE(port->broken)) {
-		WRITE_ONCE(port->peer_vifs, READ_ONCE(peer_of(port)->vifs));
+		vifs = READ_ONCE(peer_of(port)->vifs);
+		if (port->peer_vifs != vifs)
+			WRITE_ONCE(port->peer_vifs, vifs);
 		taken = take(port, budget, &list);
 		set_lazy(port, taken, budget);
 		if (taken < budget)
