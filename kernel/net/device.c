@@ -93,7 +93,8 @@ static void mm_setup(struct net_device *dev)
 	ether_setup(dev);
 	dev->netdev_ops = &mm_ops;
 	dev->ethtool_ops = &mm_ethtool_ops;
-	dev->features = features;
+	/* Who reads the ring looks at headers by itself: set_segments() in rx.c. */
+	dev->features = features | NETIF_F_GSO_ROBUST;
 	dev->hw_features = features;
 	dev->vlan_features = plain;
 	dev->min_mtu = ETH_MIN_MTU;

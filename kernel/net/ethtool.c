@@ -105,7 +105,9 @@ static int set_ringparam(struct net_device *dev, struct ethtool_ringparam *ring,
 		NL_SET_ERR_MSG_MOD(extack, "tx is KiB, and can be a power of two from 128 on");
 		return -EINVAL;
 	}
-	mm_port_set_ring(port, ring->tx_pending);
+	/* ethtool also sends what is not to change. */
+	if (ring->tx_pending != kib)
+		mm_port_set_ring(port, ring->tx_pending);
 	return 0;
 }
 

@@ -166,11 +166,10 @@ static struct sk_buff *make(struct mm_port *port, const struct source *ring, u32
 	return ERR_PTR(-EPROTO);
 }
 
-static void take_one(struct mm_port *port, u32 idx, const struct mm_record *rec,
-		     struct sk_buff_head *list)
+static void take_one(struct mm_port *port, const struct source *ring, u32 idx,
+		     const struct mm_record *rec, struct sk_buff_head *list)
 {
-	struct source ring = { port->rx->peer_ring, port->rx->peer_size };
-	struct sk_buff *skb = make(port, &ring, idx, rec);
+	struct sk_buff *skb = make(port, ring, idx, rec);
 
 	if (IS_ERR_OR_NULL(skb)) {
 		mm_add(port, skb ? MM_RX_BAD_HEADER : MM_RX_NO_MEMORY, 1);
@@ -178,7 +177,6 @@ static void take_one(struct mm_port *port, u32 idx, const struct mm_record *rec,
 	}
 	mm_add(port, MM_RX_PACKETS, 1);
 	mm_add(port, MM_RX_BYTES, rec->len);
-	skb_record_rx_queue(skb, 0);
 	__skb_queue_tail(list, skb);
 }
 
@@ -257,7 +255,7 @@ static int take(struct mm_port *port, int budget, struct sk_buff_head *list)
 			mm_port_broken(port);
 			break;
 		}
-		take_one(port, cons, &rec, list);
+		take_one(port, &ring, cons, &rec, list);
 		cons += mm_space(rec.len);
 		left -= mm_space(rec.len);
 	}

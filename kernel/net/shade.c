@@ -225,7 +225,6 @@ static netdev_tx_t shade_xmit(struct sk_buff *skb, struct net_device *dev)
 		return s->orig->ndo_start_xmit(skb, dev);
 	/* The peer's device has a queue of its own, so its senders are slowed down as by any. */
 	skb->dev = p->port->dev;
-	skb_set_queue_mapping(skb, 0);
 	rc = dev_queue_xmit(skb);
 	if (likely(rc == NET_XMIT_SUCCESS || rc == NET_XMIT_CN))
 		count(s, true, len);
@@ -282,14 +281,12 @@ static rx_handler_result_t shade_rx(struct sk_buff **pskb)
 			continue;
 		/* The peer knows it, or will soon, or lies. */
 		if (!takes(p->shade))
-			break;
+			goto drop;
 		skb = skb_share_check(*pskb, GFP_ATOMIC);
 		*pskb = skb;
 		if (!skb)
 			return RX_HANDLER_CONSUMED;
 		skb->dev = p->shade->dev;
-		/* Our queue's number is none of the vif's, nor of what sends this on. */
-		skb_set_queue_mapping(skb, 0);
 		skb->pkt_type = ether_addr_equal(skb->dev->dev_addr, eth->h_dest) ?
 				PACKET_HOST : PACKET_OTHERHOST;
 		count(p->shade, false, skb->len + ETH_HLEN);
@@ -298,6 +295,7 @@ static rx_handler_result_t shade_rx(struct sk_buff **pskb)
 	if (!READ_ONCE(port->ours))
 		return RX_HANDLER_PASS;
 	/* Nobody has asked for a wire to the peer. */
+drop:
 	mm_add(port, MM_RX_NO_PAIR, 1);
 	kfree_skb(*pskb);
 	return RX_HANDLER_CONSUMED;
