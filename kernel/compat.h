@@ -262,6 +262,22 @@ static inline void xway_set_netns_local(struct net_device *dev, bool local)
 #endif
 }
 
+/* Does somebody look at what is sent before it is in the queue? Since Linux 6.6 there is tcx. */
+static inline bool xway_has_egress_filter(const struct net_device *dev)
+{
+	bool ret = false;
+
+#ifdef CONFIG_NETFILTER_EGRESS
+	ret |= !!rcu_access_pointer(dev->nf_hooks_egress);
+#endif
+#if defined(CONFIG_NET_XGRESS)
+	ret |= !!rcu_access_pointer(dev->tcx_egress);
+#elif defined(CONFIG_NET_CLS_ACT)
+	ret |= !!rcu_access_pointer(dev->miniq_egress);
+#endif
+	return ret;
+}
+
 /* How long NAPI waits for more; the NAPI has the setting since Linux 6.13, before the device. */
 static inline void xway_napi_defer(struct napi_struct *napi, u64 ns)
 {

@@ -198,6 +198,41 @@ static bool may_wait(const struct mm_shade *s, const struct mm_port *port)
 	return !s->vif.domid || !netif_queue_stopped(port->dev) || !mm_tx_crowded(port);
 }
 
+/* Does the device take the packet as it is? The vif has looked at the rest. */
+static bool fits(struct sk_buff *skb, const struct net_device *dev)
+{
+	const netdev_features_t all = NETIF_F_SG | NETIF_F_FRAGLIST | NETIF_F_HIGHDMA |
+				      NETIF_F_IP_CSUM | NETIF_F_IPV6_CSUM;
+
+	return (dev->features & all) == all &&
+	       !(skb_is_gso(skb) && netif_needs_gso(skb, netif_skb_features(skb)));
+}
+
+/*
+ * Send by a peer's device without its queue, in which nothing waits, as the kernel would after
+ * a second look at all that the vif's queue has seen to. @skb is the device's already.
+ * Return: false, with nothing done, if the packet has to go by the queue.
+ */
+static bool send_now(struct sk_buff *skb, struct net_device *dev)
+{
+	struct netdev_queue *txq = netdev_get_tx_queue(dev, 0);
+	struct Qdisc *q = rcu_dereference_bh(txq->qdisc);
+	bool sent = false;
+
+	if (!(q->flags & TCQ_F_CAN_BYPASS) || !qdisc_is_empty(q))
+		return false;
+	/* Whoever has taken the last one out runs until that is sent: so look at this second. */
+	smp_rmb();
+	if (qdisc_is_running(q) || dev_nit_active(dev) || xway_has_egress_filter(dev) ||
+	    !fits(skb, dev) || !__netif_tx_trylock(txq))
+		return false;
+	/* Not with more to come: that may go another way. */
+	if (!netif_xmit_frozen_or_stopped(txq))
+		sent = netdev_start_xmit(skb, dev, txq, false) == NETDEV_TX_OK;
+	__netif_tx_unlock(txq);
+	return sent;
+}
+
 /* ndo_start_xmit of the vif */
 static netdev_tx_t shade_xmit(struct sk_buff *skb, struct net_device *dev)
 {
@@ -213,18 +248,22 @@ static netdev_tx_t shade_xmit(struct sk_buff *skb, struct net_device *dev)
 	/* netpoll sends with interrupts off; the doorbell cannot be used then. */
 	if (!irqs_disabled() && !skb_shared(skb) && skb_headlen(skb) >= ETH_HLEN)
 		p = pair_for(s, skb);
+	if (!p)
+		return s->orig->ndo_start_xmit(skb, dev);
+	skb->dev = p->port->dev;
+	if (likely(send_now(skb, skb->dev))) {
+		count(s, true, len);
+		return NETDEV_TX_OK;
+	}
 	/*
 	 * What netback has passed on is still memory of the guest that sent it. It must not wait
 	 * for another one, here or, if there is no room, in that one's netback.
 	 */
-	if (p && s->vif.domid && skb_orphan_frags(skb, GFP_ATOMIC))
-		p = NULL;
-	if (p && !may_wait(s, p->port))
-		p = NULL;
-	if (!p)
+	if ((s->vif.domid && skb_orphan_frags(skb, GFP_ATOMIC)) || !may_wait(s, p->port)) {
+		skb->dev = dev;
 		return s->orig->ndo_start_xmit(skb, dev);
+	}
 	/* The peer's device has a queue of its own, so its senders are slowed down as by any. */
-	skb->dev = p->port->dev;
 	rc = dev_queue_xmit(skb);
 	if (likely(rc == NET_XMIT_SUCCESS || rc == NET_XMIT_CN))
 		count(s, true, len);
@@ -314,8 +353,9 @@ bool mm_shade_return(struct mm_port *port, struct sk_buff *skb)
 	const struct ethhdr *eth = (const struct ethhdr *)skb->data;
 	const struct mm_pair *p;
 
+	/* It waits, so it must not be in memory of another guest: see shade_xmit(). */
 	if (skb_shared(skb) || skb_headlen(skb) < ETH_HLEN || skb_vlan_tag_present(skb) ||
-	    eth_type_vlan(eth->h_proto))
+	    eth_type_vlan(eth->h_proto) || skb_orphan_frags(skb, GFP_ATOMIC))
 		return false;
 	list_for_each_entry_rcu(p, &port->pairs, far) {
 		if (!is_for(p, eth))

@@ -317,8 +317,11 @@ out:
 	__netif_tx_unlock_bh(txq);
 }
 
-/* Write a record, not published yet. Return: false if the packet cannot be sent. */
-static bool put(struct mm_port *port, struct mm_chan *ch, const struct sk_buff *skb)
+/*
+ * Write a record, not published yet. @left: set to the bytes that may still be written.
+ * Return: false if the packet cannot be sent.
+ */
+static bool put(struct mm_port *port, struct mm_chan *ch, const struct sk_buff *skb, u32 *left)
 {
 	u32 size = sizeof(struct mm_record), need = mm_space(skb->len), bytes;
 	struct mm_record *rec;
@@ -340,6 +343,7 @@ static bool put(struct mm_port *port, struct mm_chan *ch, const struct sk_buff *
 	if (!copy(ch, port->prod + size, skb))
 		return false;
 	WRITE_ONCE(port->prod, port->prod + need);
+	*left = bytes - need;
 	return true;
 }
 
@@ -348,8 +352,9 @@ netdev_tx_t mm_tx(struct sk_buff *skb, struct net_device *dev)
 {
 	struct mm_port *port = netdev_priv(dev);
 	struct mm_chan *ch = likely(!port->stalled) ? port->tx : NULL;
+	u32 left = 0;
 
-	if (likely(ch && put(port, ch, skb))) {
+	if (likely(ch && put(port, ch, skb, &left))) {
 		mm_add(port, MM_TX_PACKETS, 1);
 		mm_add(port, MM_TX_BYTES, skb->len);
 		skb_tx_timestamp(skb);
@@ -361,7 +366,8 @@ netdev_tx_t mm_tx(struct sk_buff *skb, struct net_device *dev)
 	}
 	if (unlikely(!ch))
 		return NETDEV_TX_OK;
-	stop_if_full(port, ch);
+	if (unlikely(left < MM_RECORD_MAX))
+		stop_if_full(port, ch);
 	/* What comes at once travels together. */
 	if (!netdev_xmit_more() || netif_queue_stopped(dev))
 		publish(port, ch);
