@@ -40,7 +40,7 @@
 #define MM_SHADES_BITS 6	/* domain 0 may have hundreds of vifs */
 #define MM_PAIRS_BITS 5		/* and a vif as many peers */
 #define LEAVE	(HZ / 10)	/* until the peer knows that a vif takes its packets no more */
-#define JOIN	(HZ / 2)	/* until it knows of another pair, which domain 0 has to tell it, too */
+#define HEARD	HZ		/* until it knows what domain 0 says of pairs, and has had the RTNL */
 
 /**
  * struct mm_vif - names a vif of this domain
@@ -683,8 +683,8 @@ static void set_wanted(struct mm_port *port)
 	struct mm_pair *p;
 
 	list_for_each_entry(p, &port->pairs, far) {
-		if (!p->wanted && p->named && time_before(jiffies, p->since + JOIN)) {
-			queue_delayed_work(mm_wq, &shade_work, JOIN);
+		if (!p->wanted && p->named && time_before(jiffies, p->since + HEARD)) {
+			queue_delayed_work(mm_wq, &shade_work, HEARD);
 			continue;
 		}
 		if (p->wanted && !p->named)
@@ -702,8 +702,8 @@ static void del_unwanted(struct mm_port *port, bool now)
 	list_for_each_entry_safe(p, next, &port->pairs, far) {
 		if (p->named)
 			continue;
-		if (!now && time_before(jiffies, p->since + LEAVE)) {
-			queue_delayed_work(mm_wq, &shade_work, LEAVE);
+		if (!now && time_before(jiffies, p->since + HEARD)) {
+			queue_delayed_work(mm_wq, &shade_work, HEARD);
 			continue;
 		}
 		pair_unlink(p);
