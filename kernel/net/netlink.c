@@ -7,9 +7,10 @@
 int mm_netlink_show(struct xway_link *link, struct sk_buff *skb)
 {
 	/* It stays until this returns, see struct xway_client. */
-	const struct mm_port *port =
+	struct mm_port *port =
 		rcu_dereference_protected(link->data[XWAY_SERVICE_NET], true);
 	struct nlattr *service, *nest;
+	u32 kib, peer_kib;
 	char vifs[128];
 	int i;
 
@@ -21,7 +22,12 @@ int mm_netlink_show(struct xway_link *link, struct sk_buff *skb)
 	    nla_put_string(skb, XWAY_A_STATE, mm_device_state(port)))
 		return -EMSGSIZE;
 	mm_shade_names(port, vifs, sizeof(vifs));
-	if (nla_put_string(skb, XWAY_A_VIFS, vifs))
+	mm_port_rings(port, &kib, &peer_kib);
+	if (nla_put_string(skb, XWAY_A_VIFS, vifs) ||
+	    nla_put_u32(skb, XWAY_A_RING_KIB, kib) ||
+	    nla_put_u32(skb, XWAY_A_PEER_RING_KIB, peer_kib) ||
+	    nla_put_u32(skb, XWAY_A_RX_USECS, READ_ONCE(port->rx_usecs)) ||
+	    nla_put_u8(skb, XWAY_A_ADAPTIVE_RX, READ_ONCE(port->adaptive)))
 		return -EMSGSIZE;
 	nest = nla_nest_start(skb, XWAY_A_STATS);
 	if (!nest)

@@ -376,15 +376,15 @@ void mm_port_set_ring(struct mm_port *port, u32 kib)
  * @kib: set to KiB of the own ring, or of the next one if there is no channel
  * @peer_kib: set to KiB of the peer's, or 0
  *
- * Context: process, RTNL held; takes the link's lock.
+ * Context: process; takes the port's lock, and the link's.
  */
 void mm_port_rings(struct mm_port *port, u32 *kib, u32 *peer_kib)
 {
 	const struct mm_chan *ch;
 
+	lock(port);
 	*kib = port->ring_kib ?: mm_ring_kib();
 	*peer_kib = 0;
-	lock(port);
 	ch = chan_of(port);
 	if (ch && ch->state == MM_LIVE) {
 		*kib = ch->size / 1024;

@@ -265,11 +265,16 @@ def test_net(xway):
     assert xway("net", FAKE_NET=1).stdout.startswith(
         "mm0: to xen:7, waiting\n    carries packets of: eth0 eth1\n"
         "    addresses of the peer: 10.0.0.2 fd00::2/64\n"
+        "    rings: 512 KiB to the peer, 128 KiB from it; waits 50 us for more packets (adaptive)\n"
     )
     assert json.loads(xway("net", "-j", FAKE_NET=1).stdout) == [
         {
             "device": "mm0",
             "vifs": "eth0 eth1",
+            "ring_kib": 512,
+            "peer_ring_kib": 128,
+            "rx_usecs": 50,
+            "adaptive_rx": True,
             "peer": "xen:7",
             "addresses": ["10.0.0.2", "fd00::2/64"],
             "state": "waiting",

@@ -274,6 +274,12 @@ def test_rings(machine: Machine, ends: Ends) -> None:
         until(lambda: rings(ends.active) == (128, 512), "the smaller ring")
         until(lambda: takes(ends.active) and takes(ends.passive), "mm0 in the shade of eth0")
         assert rings(ends.passive) == (512, 128) and own(ends.active)["opened"] == opened + 1
+        ends.active.run("ethtool -C mm0 rx-usecs 50")
+        shown = net(ends.active)[0]
+        assert [shown[name] for name in ("ring_kib", "peer_ring_kib", "rx_usecs")] == [128, 512, 50], shown
+        told = ends.active.run("xway net").stdout
+        assert "rings: 128 KiB to the peer, 512 KiB from it; waits 50 us for more packets\n" in told, told
+        ends.active.run("ethtool -C mm0 rx-usecs 0")
         before = statistics(ends.active, "mm0")
         exchange(ends.active, ends.passive, ends.passive.ip4, 1)
         assert statistics(ends.active, "mm0")["tx_bytes"] - before["tx_bytes"] > MIB

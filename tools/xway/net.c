@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "cmd.h"
@@ -24,6 +25,25 @@ static json_t *devices_of(const json_t *peers)
 	return devices;
 }
 
+/* A module older than the command tells nothing of these. */
+static void print_rings(const json_t *device)
+{
+	json_int_t kib = json_integer_value(json_object_get(device, "ring_kib"));
+	json_int_t peer_kib = json_integer_value(json_object_get(device, "peer_ring_kib"));
+	json_int_t usecs = json_integer_value(json_object_get(device, "rx_usecs"));
+	bool adaptive = json_is_true(json_object_get(device, "adaptive_rx"));
+
+	if (!kib)
+		return;
+	printf("    rings: %" JSON_INTEGER_FORMAT " KiB to the peer", kib);
+	if (peer_kib)
+		printf(", %" JSON_INTEGER_FORMAT " KiB from it", peer_kib);
+	if (usecs || adaptive)
+		printf("; waits %" JSON_INTEGER_FORMAT " us for more packets%s", usecs,
+		       adaptive ? " (adaptive)" : "");
+	putchar('\n');
+}
+
 static void print(const json_t *device)
 {
 	const char *vifs = json_string_value(json_object_get(device, "vifs"));
@@ -35,6 +55,7 @@ static void print(const json_t *device)
 	fputs("    addresses of the peer: ", stdout);
 	out_words(json_object_get(device, "addresses"));
 	putchar('\n');
+	print_rings(device);
 	out_counters(json_object_get(device, "stats"), "    ", 0);
 }
 

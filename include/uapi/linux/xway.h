@@ -43,8 +43,13 @@
  *       XWAY_A_DEVICE		string, the network device to the peer (net)
  *       XWAY_A_VIFS		string, the virtual interfaces whose packets go by the
  *				device, with spaces in between (net)
- *       XWAY_A_STATE		string: "down" here, "waiting" for the peer's end, or "up"
- *				(net)
+ *       XWAY_A_STATE		string: "down" here, "waiting" for the peer's end, "stalled"
+ *				since the peer does not read, or "up" (net)
+ *       XWAY_A_RING_KIB		u32, KiB of the ring to the peer (net)
+ *       XWAY_A_PEER_RING_KIB	u32, KiB of the ring from the peer, or 0 (net)
+ *       XWAY_A_RX_USECS		u32, microseconds that this end waits for more
+ *				packets (net)
+ *       XWAY_A_ADAPTIVE_RX	u8, whether the kernel chooses them (net)
  *       XWAY_A_STATS		nested, see XWAY_CMD_GET_STATS
  *
  * XWAY_CMD_GET_STATS (do): totals since the module was loaded
@@ -183,6 +188,10 @@ enum xway_attr {
 	XWAY_A_SILENT,
 	XWAY_A_DEVICE,
 	XWAY_A_VIFS,
+	XWAY_A_RING_KIB,
+	XWAY_A_PEER_RING_KIB,
+	XWAY_A_RX_USECS,
+	XWAY_A_ADAPTIVE_RX,
 	__XWAY_A_MAX
 };
 
