@@ -656,12 +656,12 @@ static void state_changed(struct sock *sk, int old, int new)
 	conn = xway_attached(sk);
 	if (!conn)
 		return;
-	/* At SYN_SENT the active end had no route yet. */
-	if (new == TCP_ESTABLISHED && !xway_ipsec_set(sk)) {
+	/* At SYN_SENT the active end had no route, and perhaps no port, yet. */
+	if (new == TCP_ESTABLISHED && !xway_ipsec_set(sk) && !xway_excluded(sk)) {
 		xway_conn_established(conn, sk);
 	} else {	/* connect() failed, or the peer called connect(), too */
 		if (new == TCP_ESTABLISHED)
-			atomic64_inc(&xway_reasons[XWAY_R_IPSEC]);
+			atomic64_inc(&xway_reasons[xway_excluded(sk) ? XWAY_R_PORT : XWAY_R_IPSEC]);
 		else if (new == TCP_SYN_RECV)
 			atomic64_inc(&xway_reasons[XWAY_R_SIMULTANEOUS]);
 		xway_detach(conn, sk);

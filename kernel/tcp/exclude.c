@@ -24,6 +24,8 @@ static int exclude_ports_set(const char *text, const struct kernel_param *param)
 	if (!wanted)
 		return -ENOMEM;
 	err = bitmap_parselist(text, wanted, PORTS);
+	/* A socket that has not chosen its port yet says 0. */
+	__clear_bit(0, wanted);
 	/* Who looks at a port meanwhile finds what was said of it before, or now. */
 	if (err)
 		pr_err("%s=%.*s: must be ports and ranges of them, as 20-21,5060\n", param->name,
