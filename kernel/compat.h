@@ -241,6 +241,7 @@ static inline void xway_proto_compat(struct proto *p)
 
 #include <linux/dim.h>
 #include <linux/netdevice.h>
+#include <net/sch_generic.h>
 
 /* Since Linux 6.2 any device can be renamed while it is up. */
 #ifndef IFF_LIVE_RENAME_OK
@@ -260,6 +261,23 @@ static inline void xway_set_netns_local(struct net_device *dev, bool local)
 	else
 		dev->features &= ~NETIF_F_NETNS_LOCAL;
 #endif
+}
+
+/*
+ * Are packets about to be put into a queue by somebody else? Since Linux 6.19 those who send at
+ * once leave that to one of them.
+ */
+static inline bool xway_qdisc_defers(struct Qdisc *q)
+{
+#ifdef XWAY_HAVE_QDISC_DEFER
+	if (!llist_empty(&q->defer_list))
+		return true;
+	smp_rmb();	/* who has taken them from there has the lock until they are in the queue */
+	if (!(q->flags & TCQ_F_NOLOCK) && spin_is_locked(qdisc_lock(q)))
+		return true;
+	smp_rmb();	/* who has put them there, and is done, has let it be seen */
+#endif
+	return false;
 }
 
 /* Does somebody look at what is sent before it is in the queue? Since Linux 6.6 there is tcx. */

@@ -40,7 +40,7 @@
 #define MM_SHADES_BITS 6	/* domain 0 may have hundreds of vifs */
 #define MM_PAIRS_BITS 5		/* and a vif as many peers */
 #define LEAVE	(HZ / 10)	/* until the peer knows that a vif takes its packets no more */
-#define HEARD	HZ		/* until it knows what domain 0 says of pairs, and has had the RTNL */
+#define HEARD	HZ		/* until it knows what domain 0 says of pairs, and had the RTNL */
 
 /**
  * struct mm_vif - names a vif of this domain
@@ -92,6 +92,7 @@ struct mm_shade {
  * @peer: hardware address of the peer's; zero of domain 0: any
  * @peer_vif: the number of the peer's
  * @named: domain 0 names it
+ * @was_named: it did so when mm_shade_set() looked last
  * @wanted: packets may be sent by it
  * @since: when it came, or was named no more, in jiffies
  * @rcu: to free it
@@ -106,6 +107,7 @@ struct mm_pair {
 	u8 peer[ETH_ALEN];
 	unsigned int peer_vif;
 	bool named;
+	bool was_named;
 	bool wanted;
 	unsigned long since;
 	struct rcu_head rcu;
@@ -209,6 +211,22 @@ static bool fits(struct sk_buff *skb, const struct net_device *dev)
 }
 
 /*
+ * Is there no packet between its sender and the device? The device's tx lock is held, so none
+ * can be sent, or put back. Looked at is each place in the order in which a packet goes through
+ * them: else it might pass between two looks.
+ */
+static bool nothing_waits(struct Qdisc *q)
+{
+	if (xway_qdisc_defers(q) || !qdisc_is_empty(q))
+		return false;
+	smp_rmb();	/* whoever has taken the last one out runs until it is sent, or put back */
+	if (qdisc_is_running(q))
+		return false;
+	smp_rmb();	/* if it was put back between these looks, it is there now */
+	return qdisc_is_empty(q);
+}
+
+/*
  * Send by a peer's device without its queue, in which nothing waits, as the kernel would after
  * a second look at all that the vif's queue has seen to. @skb is the device's already.
  * Return: false, with nothing done, if the packet has to go by the queue.
@@ -219,15 +237,11 @@ static bool send_now(struct sk_buff *skb, struct net_device *dev)
 	struct Qdisc *q = rcu_dereference_bh(txq->qdisc);
 	bool sent = false;
 
-	if (!(q->flags & TCQ_F_CAN_BYPASS) || !qdisc_is_empty(q))
-		return false;
-	/* Whoever has taken the last one out runs until that is sent: so look at this second. */
-	smp_rmb();
-	if (qdisc_is_running(q) || dev_nit_active(dev) || xway_has_egress_filter(dev) ||
-	    !fits(skb, dev) || !__netif_tx_trylock(txq))
+	if (!(q->flags & TCQ_F_CAN_BYPASS) || dev_nit_active(dev) ||
+	    xway_has_egress_filter(dev) || !fits(skb, dev) || !__netif_tx_trylock(txq))
 		return false;
 	/* Not with more to come: that may go another way. */
-	if (!netif_xmit_frozen_or_stopped(txq))
+	if (!netif_xmit_frozen_or_stopped(txq) && nothing_waits(q))
 		sent = netdev_start_xmit(skb, dev, txq, false) == NETDEV_TX_OK;
 	__netif_tx_unlock(txq);
 	return sent;
@@ -350,13 +364,15 @@ drop:
  */
 bool mm_shade_return(struct mm_port *port, struct sk_buff *skb)
 {
-	const struct ethhdr *eth = (const struct ethhdr *)skb->data;
+	const struct ethhdr *eth;
 	const struct mm_pair *p;
 
 	/* It waits, so it must not be in memory of another guest: see shade_xmit(). */
 	if (skb_shared(skb) || skb_headlen(skb) < ETH_HLEN || skb_vlan_tag_present(skb) ||
-	    eth_type_vlan(eth->h_proto) || skb_orphan_frags(skb, GFP_ATOMIC))
+	    eth_type_vlan(((const struct ethhdr *)skb->data)->h_proto) ||
+	    skb_orphan_frags(skb, GFP_ATOMIC))
 		return false;
+	eth = (const struct ethhdr *)skb->data;
 	list_for_each_entry_rcu(p, &port->pairs, far) {
 		if (!is_for(p, eth))
 			continue;
@@ -684,10 +700,10 @@ static void set_wanted(struct mm_port *port)
 
 	list_for_each_entry(p, &port->pairs, far) {
 		if (!p->wanted && p->named && time_before(jiffies, p->since + HEARD)) {
-			queue_delayed_work(mm_wq, &shade_work, HEARD);
+			queue_delayed_work(mm_wq, &shade_work, LEAVE);
 			continue;
 		}
-		if (p->wanted && !p->named)
+		if (p->was_named && !p->named)
 			p->since = jiffies;
 		WRITE_ONCE(p->wanted, p->named);
 	}
@@ -703,7 +719,7 @@ static void del_unwanted(struct mm_port *port, bool now)
 		if (p->named)
 			continue;
 		if (!now && time_before(jiffies, p->since + HEARD)) {
-			queue_delayed_work(mm_wq, &shade_work, HEARD);
+			queue_delayed_work(mm_wq, &shade_work, LEAVE);
 			continue;
 		}
 		pair_unlink(p);
@@ -746,8 +762,10 @@ void mm_shade_set(struct mm_port *port, const char *text)
 	struct mm_pair *p;
 
 	ASSERT_RTNL();
-	list_for_each_entry(p, &port->pairs, far)
+	list_for_each_entry(p, &port->pairs, far) {
+		p->was_named = p->named;
 		p->named = here && !sense && p->named;
+	}
 	if (here && sense && text && *text && handle(port, true))
 		add_wanted(port, text);
 	set_wanted(port);
