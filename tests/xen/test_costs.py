@@ -55,7 +55,7 @@ LIMITS = {
         "hypercalls": 2,
     },
     (XWAY, "rr", 1): {
-        "instructions_xway": 1450,
+        "instructions_xway": 1480,  # the event's hypercall among them
         "locked": 80,
         "locked_xway": 11.2,
         "objects": 0.1,
@@ -87,8 +87,8 @@ LIMITS = {
         "hypercalls": 3,
     },
     (MMNET, "rr", 1): {
-        "instructions_xway": 1290,
-        "locked": 110,
+        "instructions_xway": 1320,  # the event's hypercall, and the way past the queue
+        "locked": 104,
         "locked_xway": 8.6,
         "objects": 2.1,
         "pages": 0.3,
