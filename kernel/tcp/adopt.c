@@ -282,24 +282,43 @@ void xway_adopt_settle(void)
 
 /*
  * See whether somebody waits in TCP's calls of a socket that connect() has attached. connect()
- * itself may, if it has not got the processor yet. Return: false while somebody has the socket.
+ * itself may, if it has not got the processor yet. Return: false while somebody has the socket,
+ * or waits for it; @own: the caller has it.
  */
-static bool look_connected(struct xway_conn *conn, struct sock *sk)
+static bool look_connected(struct xway_conn *conn, struct sock *sk, bool own)
 {
-	bool ret;
+	bool queued, ret;
 
 	local_bh_disable();
 	bh_lock_sock(sk);
 	/* Who queues there holds the spinlock that is held here. */
-	ret = conn->sk != sk || (!sock_owned_by_user(sk) && !waitqueue_active(&sk->sk_lock.wq));
+	queued = waitqueue_active(&sk->sk_lock.wq);
+	ret = conn->sk != sk || (!queued && (own || !sock_owned_by_user(sk)));
 	if (ret && conn->sk == sk) {
 		clear_bit(XWAY_F_CONNECTED, &conn->flags);
+		clear_bit(XWAY_F_LOOK, &conn->flags);
 		if (waits_in_tcp(conn, sk, sk->sk_socket && sk->sk_socket->state == SS_CONNECTING))
 			set_bit(XWAY_F_UNSETTLED, &conn->flags);
 	}
 	bh_unlock_sock(sk);
 	local_bh_enable();
 	return ret;
+}
+
+/**
+ * xway_adopt_look() - see for the helper whether somebody waits in TCP's calls
+ * @conn: connection whose helper has asked for it: XWAY_F_LOOK
+ * @sk: its socket
+ *
+ * One long send() by TCP has the socket nearly all the time, where the peer reads as fast. The
+ * helper would never find it free, and there would be no ring for that call.
+ *
+ * Context: process; the caller has the socket, and is not inside TCP's calls.
+ */
+void xway_adopt_look(struct xway_conn *conn, struct sock *sk)
+{
+	sock_owned_by_me(sk);
+	look_connected(conn, sk, true);
 }
 
 /**
@@ -324,9 +343,11 @@ bool xway_adopt_unsettled(struct xway_conn *conn)
 	if (test_bit(XWAY_F_CONNECTED, &conn->flags))
 		sk = xway_conn_hold_sk(conn);
 	for (i = 0; sk && i < OWNED_LOOKS; i++) {
-		busy = !look_connected(conn, sk);
+		/* Who sends may have looked meanwhile. */
+		busy = test_bit(XWAY_F_CONNECTED, &conn->flags) && !look_connected(conn, sk, false);
 		if (!busy)
 			break;
+		set_bit(XWAY_F_LOOK, &conn->flags);
 		usleep_range(20, 100);
 	}
 	if (sk)

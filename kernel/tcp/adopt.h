@@ -12,6 +12,7 @@ struct xway_link;
 void xway_adopt_up(struct xway_link *link);
 void xway_adopt_missed(void);
 void xway_adopt_settle(void);
+void xway_adopt_look(struct xway_conn *conn, struct sock *sk);
 bool xway_adopt_unsettled(struct xway_conn *conn);
 void xway_adopt_init(void);
 void xway_adopt_exit(void);

@@ -46,6 +46,7 @@ enum {
 	XWAY_F_POLICY,		/* the helper looks at IPsec policies */
 	XWAY_F_UNSETTLED,	/* somebody may be inside TCP's calls */
 	XWAY_F_CONNECTED,	/* attached by connect(), and that is still to be looked at */
+	XWAY_F_LOOK,		/* ... by who sends, as the helper found the socket owned */
 	XWAY_F_LEAVING,		/* nobody finds the peer's half; CLOSE follows in a grace period */
 	XWAY_F_LEFT,		/* that has passed */
 	XWAY_F_TELL,		/* release_sock() calls the reader back: reader.c */

@@ -2,6 +2,7 @@
 /* Sending by an attached socket: sendmsg, and whether it would wait. */
 #include <net/tcp.h>
 
+#include "adopt.h"
 #include "calls.h"
 #include "handshake.h"
 #include "conn.h"
@@ -264,6 +265,8 @@ static int do_sendmsg(struct xway_conn **held, struct sock *sk,
 			if (unlikely(why != XWAY_R_NONE))
 				tx_refuse(conn, sk, why);
 			xway_conn_want(conn);
+			if (unlikely(test_bit(XWAY_F_LOOK, &conn->flags)))
+				xway_adopt_look(conn, sk);
 			continue;
 		}
 		if (tx_ended(sk)) {

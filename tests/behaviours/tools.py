@@ -285,14 +285,14 @@ def silent(sock: socket.socket, event: int = select.POLLIN) -> bool:
 
 def exactly(sock: socket.socket, count: int) -> bytes:
     """Read `count` bytes, whether the socket blocks or not."""
-    data = b""
+    data = bytearray()
     while len(data) < count:
         if not sock.getblocking():
             polled(sock, "IN")
-        part = sock.recv(count - len(data))
+        part = sock.recv(min(count - len(data), 1 << 20))  # a channel is asked for between two calls
         assert part, f"end after {len(data)} of {count} bytes"
         data += part
-    return data
+    return bytes(data)
 
 
 def passes(one: socket.socket, other: socket.socket, data: bytes) -> bool:

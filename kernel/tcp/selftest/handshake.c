@@ -2,6 +2,7 @@
 /* Tests of the handshake */
 #include <linux/jiffies.h>
 
+#include "tcp/adopt.h"
 #include "tcp/evict.h"
 #include "tcp/handshake.h"
 #include "ends.h"
@@ -280,6 +281,31 @@ static bool unsettled(void)
 	return true;
 }
 
+/* A call that sends has the socket for as long as the helper looks: it looks itself. */
+static bool owner_looks(void)
+{
+	struct sock *sk = (struct sock *)tp[A];
+	union xway_sock_ctl open, msg;
+	bool ok;
+
+	dress_up();
+	EXPECT(ask(&open));
+	set_bit(XWAY_F_CONNECTED, &conn[A]->flags);
+	sk->sk_lock.owned = 1;
+	ok = declined(&open, XWAY_DECLINE_LATER);
+	sk->sk_lock.owned = 0;
+	EXPECT(ok && test_bit(XWAY_F_LOOK, &conn[A]->flags));
+	lock_sock(sk);
+	xway_adopt_look(conn[A], sk);
+	release_sock(sk);
+	EXPECT(!(conn[A]->flags & (BIT(XWAY_F_LOOK) | BIT(XWAY_F_CONNECTED))));
+	sk->sk_lock.owned = 1;
+	ok = give(A, &open) && take(A, &msg) && msg.ctl.type == XWAY_CTL_ACCEPT;
+	sk->sk_lock.owned = 0;
+	EXPECT(ok);
+	return true;
+}
+
 /* What a peer may leave in its rings is limited. */
 static bool rings_limit(void)
 {
@@ -525,6 +551,7 @@ const struct xway_test handshake_tests[] = {
 	{ "off_as_accept_comes", off_as_accept_comes, ATTACHED },
 	{ "accept_after_abort", accept_after_abort, ATTACHED },
 	{ "unsettled", unsettled, ATTACHED },
+	{ "owner_looks", owner_looks, ATTACHED },
 	{ "rings_limit", rings_limit, ATTACHED },
 	{ "rings_limit_asking", rings_limit_asking, ATTACHED },
 	{ "rings_alike", rings_alike, ATTACHED },
