@@ -60,8 +60,7 @@ struct mm_vif {
  * @orig: its own functions
  * @ops: a copy of them, with ours
  * @stats: packets that were taken, or handed to the vif
- * @pairs: struct mm_pair, by its @near, those with an address of a peer's by that
- * @any: those in which the peer may have any address
+ * @pairs: struct mm_pair, by the peer's address
  * @vif: the vif's name
  * @leaving: a program is about to: peers are to send no more
  * @xdp: a program looks at each packet that netfront receives; it would miss ours
@@ -75,7 +74,6 @@ struct mm_shade {
 	struct net_device_ops ops;
 	struct pcpu_sw_netstats __percpu *stats;
 	DECLARE_HASHTABLE(pairs, MM_PAIRS_BITS);
-	struct hlist_head any;
 	struct mm_vif vif;
 	bool leaving;
 	bool xdp;
@@ -84,7 +82,7 @@ struct mm_shade {
 
 /**
  * struct mm_pair - a vif of this domain and one of a peer, on one bridge
- * @near: in the shade's list
+ * @near: in the shade's table
  * @far: in the port's list
  * @shade: this domain's vif
  * @port: the peer's device
@@ -175,23 +173,29 @@ static bool is_ready(const struct mm_pair *p)
 	       netif_carrier_ok(p->port->dev) && !qdisc_tx_is_noop(p->port->dev);
 }
 
+/* The pair with that address of a peer's, for a packet with these addresses; or NULL */
+static const struct mm_pair *pair_with(const struct mm_shade *s, const u8 *peer,
+				       const struct ethhdr *eth)
+{
+	const struct mm_pair *p;
+
+	hash_for_each_possible_rcu(s->pairs, p, near, addr_key(peer))
+		if (ether_addr_equal_unaligned(p->peer, peer) && is_for(p, eth) && is_ready(p))
+			return p;
+	return NULL;
+}
+
 /* May the packet go by a peer's device? Return: the pair, or NULL. */
 static const struct mm_pair *pair_for(const struct mm_shade *s, const struct sk_buff *skb)
 {
+	static const u8 any[ETH_ALEN];
 	const struct ethhdr *eth = (const struct ethhdr *)skb->data;
-	const struct mm_pair *p;
 
 	if (skb_vlan_tag_present(skb) || eth_type_vlan(eth->h_proto) ||
 	    is_multicast_ether_addr(eth->h_dest))
 		return NULL;
-	hash_for_each_possible_rcu(s->pairs, p, near, addr_key(eth->h_dest))
-		if (is_for(p, eth) && is_ready(p))
-			return p;
 	/* The pair with domain 0 is the last: what a peer does not take goes by the bridge. */
-	hlist_for_each_entry_rcu(p, &s->any, near)
-		if (is_for(p, eth) && is_ready(p))
-			return p;
-	return NULL;
+	return pair_with(s, eth->h_dest, eth) ?: pair_with(s, any, eth);
 }
 
 /* May a packet wait for room? What domain 0 keeps for guests has a bound. */
@@ -486,9 +490,7 @@ static bool tell_peers(struct mm_shade *s)
 
 	hash_for_each(s->pairs, i, p, near)
 		mm_port_set_vifs(p->port, vifs_of(p->port));
-	hlist_for_each_entry(p, &s->any, near)
-		mm_port_set_vifs(p->port, vifs_of(p->port));
-	return !hash_empty(s->pairs) || !hlist_empty(&s->any);
+	return !hash_empty(s->pairs);
 }
 
 /* ndo_bpf of the vif; RTNL held */
@@ -529,7 +531,6 @@ static struct mm_shade *shade_add(struct net_device *dev, const struct mm_vif *v
 		return NULL;
 	}
 	hash_init(s->pairs);
-	INIT_HLIST_HEAD(&s->any);
 	s->dev = dev;
 	s->vif = *vif;
 	s->xdp = has_xdp(dev);
@@ -564,16 +565,8 @@ static struct mm_shade *shade_get(const struct mm_vif *vif)
 
 static void pair_unlink(struct mm_pair *p)
 {
-	hlist_del_rcu(&p->near);
+	hash_del_rcu(&p->near);
 	list_del_rcu(&p->far);
-}
-
-/* @gone: those of a shade that goes */
-static void pair_forget(struct mm_pair *p, struct mm_pair **gone)
-{
-	pair_unlink(p);
-	p->gone = *gone;
-	*gone = p;
 }
 
 /* Send what was given back to vifs. Nobody finds the pairs any more by which it came. */
@@ -671,10 +664,7 @@ static void pair_add(struct mm_port *port, struct mm_shade *s, const struct entr
 	p->since = jiffies;
 	ether_addr_copy(p->own, e->own);
 	ether_addr_copy(p->peer, e->peer);
-	if (is_zero_ether_addr(p->peer))
-		hlist_add_head_rcu(&p->near, &s->any);
-	else
-		hash_add_rcu(s->pairs, &p->near, addr_key(p->peer));
+	hash_add_rcu(s->pairs, &p->near, addr_key(p->peer));
 	list_add_tail_rcu(&p->far, &port->pairs);
 }
 
@@ -843,10 +833,11 @@ static void forget(struct mm_shade *s)
 	struct hlist_node *next;
 	int i;
 
-	hash_for_each_safe(s->pairs, i, next, p, near)
-		pair_forget(p, &gone);
-	hlist_for_each_entry_safe(p, next, &s->any, near)
-		pair_forget(p, &gone);
+	hash_for_each_safe(s->pairs, i, next, p, near) {
+		pair_unlink(p);
+		p->gone = gone;
+		gone = p;
+	}
 	synchronize_net();	/* one for all of them */
 	while ((p = gone)) {
 		gone = p->gone;
