@@ -642,6 +642,7 @@ static void ulp_release(struct sock *sk)
 
 static void state_changed(struct sock *sk, int old, int new)
 {
+	enum xway_reason why = XWAY_R_NONE;
 	struct xway_conn *conn;
 
 	if (new == TCP_SYN_SENT) {
@@ -657,15 +658,17 @@ static void state_changed(struct sock *sk, int old, int new)
 	if (!conn)
 		return;
 	/* At SYN_SENT the active end had no route, and perhaps no port, yet. */
-	if (new == TCP_ESTABLISHED && !xway_ipsec_set(sk) && !xway_excluded(sk)) {
+	if (new == TCP_ESTABLISHED)
+		why = xway_excluded(sk) ? XWAY_R_PORT :
+		      xway_ipsec_set(sk) ? XWAY_R_IPSEC : XWAY_R_NONE;
+	else if (new == TCP_SYN_RECV)	/* the peer called connect(), too */
+		why = XWAY_R_SIMULTANEOUS;
+	if (why != XWAY_R_NONE)
+		atomic64_inc(&xway_reasons[why]);
+	if (new == TCP_ESTABLISHED && why == XWAY_R_NONE)
 		xway_conn_established(conn, sk);
-	} else {	/* connect() failed, or the peer called connect(), too */
-		if (new == TCP_ESTABLISHED)
-			atomic64_inc(&xway_reasons[xway_excluded(sk) ? XWAY_R_PORT : XWAY_R_IPSEC]);
-		else if (new == TCP_SYN_RECV)
-			atomic64_inc(&xway_reasons[XWAY_R_SIMULTANEOUS]);
+	else	/* or connect() failed */
 		xway_detach(conn, sk);
-	}
 	xway_conn_put(conn);
 }
 
