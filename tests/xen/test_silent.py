@@ -3,6 +3,7 @@
 import errno
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -225,22 +226,30 @@ AGAIN = {
 }
 
 
-def left_alone(machine: Machine, ends: Ends, way: str) -> None:
-    """Leave the rings while the peer is paused: the streams go on by TCP, without a byte missing."""
+@contextmanager
+def alone(machine: Machine, ends: Ends, way: str) -> Iterator[tuple[Any, Any]]:
+    """Leave the rings of two streams while the peer is paused, as it is inside. Give the streams."""
     guest, dom0 = ends.active, machine.dom0
     before = traffic.counters(guest)
-    a, b = talk(ends, 60)
+    streams = talk(ends, 60)
     dom0.run("xl pause g1")
     try:
         LEAVE[way](dom0, guest)
         all_out(guest)
         moved = traffic.moved(before, traffic.counters(guest))
         assert moved["cuts"] >= 1 and not moved["violations"], moved
+        yield streams
     finally:
         dom0.run("xl unpause g1")
-    same(a, b)
-    dom0.run(AGAIN.get(way, "true"))
-    guest.run("xway on")
+
+
+def left_alone(machine: Machine, ends: Ends, way: str) -> None:
+    """Leave the rings while the peer is paused: the streams go on by TCP, without a byte missing."""
+    with alone(machine, ends, way) as streams:
+        pass
+    same(*streams)
+    machine.dom0.run(AGAIN.get(way, "true"))
+    ends.active.run("xway on")
     rings_again(ends)
 
 
@@ -273,19 +282,10 @@ def test_migrates_alone(machine: Machine, ends: Ends) -> None:
 @pytest.mark.deep
 def test_unloaded(machine: Machine, ends: Ends) -> None:
     """While the peer is paused the module says that it is in use. Then it goes, in mid-stream."""
-    guest, dom0 = ends.active, machine.dom0
-    before = traffic.counters(guest)
-    a, b = talk(ends, 60)
-    dom0.run("xl pause g1")
-    try:
-        LEAVE["off"](dom0, guest)
-        all_out(guest)
-        moved = traffic.moved(before, traffic.counters(guest))
-        assert moved["cuts"] >= 1 and not moved["violations"], moved
+    guest = ends.active
+    with alone(machine, ends, "off") as (a, b):
         refused = guest.run("modprobe -r xway", check=False)
         assert refused.status and "in use" in refused.stderr, refused
-    finally:
-        dom0.run("xl unpause g1")
     guest.run("xway off && modprobe -r xway xway_core", timeout=60)
     assert a.poll() is None and b.poll() is None, "the streams ended before the module was gone"
     same(a, b)
