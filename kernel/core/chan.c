@@ -24,6 +24,9 @@
 #define TOMB_PAGES	GENMASK(22, 14)
 #define TOMB_EXPECTS	GENMASK(25, 23)
 
+/* Marks in the table what had no answer at the last look: xway_chan_unanswered(). */
+#define LATE		XA_MARK_1
+
 static_assert(TOMB_RING >> 0 >= XWAY_ARENA_PAGES_MAX - 1);
 static_assert(TOMB_PAGES >> 14 >= XWAY_RING_PAGES_MAX);
 static_assert(TOMB_EXPECTS >> 23 >= XWAY_CTL_CLOSE);
@@ -153,15 +156,48 @@ void xway_chan_forget(struct link *link)
 			tomb_free(link, id, xa_to_value(entry));
 }
 
-/* What a channel expects after a message of the peer; -EPROTO if not this message */
-static int expects_after(u16 expects, u32 type)
+/* Does the channel, or what is left of it, wait for the answer to OPEN? */
+static bool asks(const void *entry)
 {
-	if (type == XWAY_CTL_ACCEPT && expects == XWAY_CTL_ACCEPT)
-		return XWAY_CTL_CLOSE;
-	if ((type == XWAY_CTL_DECLINE && expects == XWAY_CTL_ACCEPT) ||
-	    (type == XWAY_CTL_CLOSE && expects == XWAY_CTL_CLOSE))
-		return 0;
-	return -EPROTO;
+	const struct xway_chan *chan = entry;
+
+	return (xa_is_value(entry) ? FIELD_GET(TOMB_EXPECTS, xa_to_value(entry)) :
+				     chan->expects) == XWAY_CTL_ACCEPT;
+}
+
+/**
+ * xway_chan_unanswered() - is there an OPEN that had no answer at the last look either?
+ * @link: the link
+ *
+ * Context: process, link's lock held.
+ */
+bool xway_chan_unanswered(struct link *link)
+{
+	unsigned long id;
+	bool ret = false;
+	void *entry;
+
+	lockdep_assert_held(&link->pub.lock);
+	/* Who asks again has another entry, and a new entry has no mark. */
+	xa_for_each(&link->chans, id, entry) {
+		if (!asks(entry))
+			continue;
+		ret |= xa_get_mark(&link->chans, id, LATE);
+		xa_set_mark(&link->chans, id, LATE);
+	}
+	return ret;
+}
+
+/* What a channel expects after a message of the peer; -EPROTO if not this message */
+static int expects_after(struct link *link, u16 expects, u32 type)
+{
+	bool answer = type == XWAY_CTL_ACCEPT || type == XWAY_CTL_DECLINE;
+
+	if (expects != (answer ? XWAY_CTL_ACCEPT : XWAY_CTL_CLOSE))
+		return -EPROTO;
+	if (answer)
+		WRITE_ONCE(link->unanswered, link->unanswered - 1);
+	return type == XWAY_CTL_ACCEPT ? XWAY_CTL_CLOSE : 0;
 }
 
 /* A message for a tombstone. After ACCEPT the peer waits for the CLOSE of a client that
@@ -169,7 +205,7 @@ static int expects_after(u16 expects, u32 type)
  */
 static bool tomb_ctl(struct link *link, unsigned long tomb, const struct xway_ctl *msg)
 {
-	int next = expects_after(FIELD_GET(TOMB_EXPECTS, tomb), msg->type);
+	int next = expects_after(link, FIELD_GET(TOMB_EXPECTS, tomb), msg->type);
 	struct xway_ctl close = {
 		.type = XWAY_CTL_CLOSE,
 		.chan = msg->from,
@@ -209,7 +245,7 @@ bool xway_chan_ctl(struct link *link, const struct xway_ctl *msg)
 	/* Modules older than services send 0, to any client. */
 	if (msg->service && msg->service != chan->client->service)
 		return false;
-	next = expects_after(chan->expects, msg->type);
+	next = expects_after(link, chan->expects, msg->type);
 	if (next < 0)
 		return false;
 	chan->expects = next;

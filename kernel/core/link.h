@@ -72,6 +72,7 @@ struct doorbell {
  * @last: private to xway_doorbell_post()
  * @at: when the last beat was sent, or last found not to be taken, in jiffies
  * @silent: seconds in which the peer gave no sign; read without the lock, too
+ * @awake: seconds in which it did, one after another, and owed an answer
  */
 struct heart {
 	bool asked;
@@ -79,6 +80,7 @@ struct heart {
 	u32 last;
 	unsigned long at;
 	unsigned int silent;
+	unsigned int awake;
 };
 
 /**
@@ -123,6 +125,7 @@ struct ctl {
  * @import: the peer's arena
  * @reclaim: looks whether pages of the arena can be reclaimed
  * @chans: channels by number, struct xway_chan, or a value, see chan.c; readers use RCU
+ * @unanswered: OPENs that the peer has not answered; read without the lock, too
  * @next_chan: where xa_alloc_cyclic() begins
  * @words_page: for each group of XWAY_CHANS_PER_PAGE numbers, the page of the own
  *	arena with their words; 0 if there is none
@@ -160,6 +163,7 @@ struct link {
 	struct delayed_work reclaim;
 
 	struct xarray chans;
+	u32 unanswered;
 	u32 next_chan;
 	u32 words_page[XWAY_CHANS_MAX / XWAY_CHANS_PER_PAGE];
 	u8 words_used[XWAY_CHANS_MAX / XWAY_CHANS_PER_PAGE];
@@ -210,6 +214,7 @@ bool xway_client_open(struct link *link, const struct xway_ctl *msg);
 
 /* chan.c */
 bool xway_chan_ctl(struct link *link, const struct xway_ctl *msg);
+bool xway_chan_unanswered(struct link *link);
 void xway_chan_forget(struct link *link);
 
 /* doorbell.c */

@@ -93,8 +93,8 @@ TESTED = [
     Fault(
         "a message that is not due",
         "core/chan.c",
-        "next = expects_after(chan->expects, msg->type);\n\tif (next < 0)",
-        "next = max(expects_after(chan->expects, msg->type), 0);\n\tif (next < 0)",
+        "next = expects_after(link, chan->expects, msg->type);\n\tif (next < 0)",
+        "next = max(expects_after(link, chan->expects, msg->type), 0);\n\tif (next < 0)",
         "chan_expects",
     ),
     Fault(
@@ -163,6 +163,13 @@ TESTED = [
     ),
     Fault(
         "a kernel that does nothing seems to run", "core/heartbeat.c", "sign == h->sign)", "0)", "heart_beats"
+    ),
+    Fault(
+        "an answer may be owed for ever",
+        "core/heartbeat.c",
+        "if (xway_chan_unanswered(link)) {",
+        "if (0) {",
+        "heart_owes",
     ),
     Fault(
         "an offer with something behind it",

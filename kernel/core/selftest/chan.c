@@ -110,31 +110,6 @@ static bool chan_rings(void)
 	return true;
 }
 
-/* Have an end send OPEN or ACCEPT for its channel. */
-static void say(int which, u32 type)
-{
-	struct xway_chan *chan = &fake_client.chan[which];
-	struct xway_ctl msg = { .type = type, .chan = fake_client.chan[!which].id };
-
-	mutex_lock(&chan->link->lock);
-	xway_chan_describe(chan, &msg);
-	xway_ctl_send(&fake_client_ops, chan->link, &msg);
-	mutex_unlock(&chan->link->lock);
-}
-
-/* Have an end get a message for its channel. Return: false if it is taken for a lie. */
-static bool given(int to, u32 type)
-{
-	struct xway_ctl msg = {
-		.type = type,
-		.chan = fake_client.chan[to].id,
-		.from = fake_client.chan[!to].id,
-		.service = XWAY_SERVICE_TEST,
-	};
-
-	return give(to, &msg);
-}
-
 /* A message comes when it is due, and once. */
 static bool chan_expects(void)
 {
@@ -187,18 +162,6 @@ static bool chan_of_another_link(void)
 	EXPECT(!honest && !fake_client.told);
 	EXPECT(give(P, &msg) && fake_client.told == 1 && fake_client.of == &fake_client.chan[P]);
 	return true;
-}
-
-static void destroy(int which)
-{
-	struct xway_chan *chan = &fake_client.chan[which];
-
-	RCU_INIT_POINTER(chan->peer, NULL);
-	synchronize_rcu();
-	mutex_lock(&chan->link->lock);
-	xway_chan_unmap(chan);
-	xway_chan_destroy(chan);
-	mutex_unlock(&chan->link->lock);
 }
 
 /* Is there a tombstone, whose number and pages no other channel gets? */

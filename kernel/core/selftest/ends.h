@@ -146,4 +146,42 @@ static inline bool give(int to, const struct xway_ctl *msg)
 	return xway_fake_give(to, msg);
 }
 
+/* Have an end send OPEN or ACCEPT for its channel. */
+static inline void say(int which, u32 type)
+{
+	struct xway_chan *chan = &fake_client.chan[which];
+	struct xway_ctl msg = { .type = type, .chan = fake_client.chan[!which].id };
+
+	mutex_lock(&chan->link->lock);
+	xway_chan_describe(chan, &msg);
+	xway_ctl_send(&fake_client_ops, chan->link, &msg);
+	mutex_unlock(&chan->link->lock);
+}
+
+/* Have an end get a message for its channel. Return: false if it is taken for a lie. */
+static inline bool given(int to, u32 type)
+{
+	struct xway_ctl msg = {
+		.type = type,
+		.chan = fake_client.chan[to].id,
+		.from = fake_client.chan[!to].id,
+		.service = XWAY_SERVICE_TEST,
+	};
+
+	return give(to, &msg);
+}
+
+/* Have the fake client end an end's channel. */
+static inline void destroy(int which)
+{
+	struct xway_chan *chan = &fake_client.chan[which];
+
+	RCU_INIT_POINTER(chan->peer, NULL);
+	synchronize_rcu();
+	mutex_lock(&chan->link->lock);
+	xway_chan_unmap(chan);
+	xway_chan_destroy(chan);
+	mutex_unlock(&chan->link->lock);
+}
+
 #endif /* _XWAY_CORE_ENDS_H */
