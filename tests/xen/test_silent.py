@@ -90,8 +90,36 @@ def silent(guest: Guest) -> int:
     return max(int(peer["silent_s"]) for peer in traffic.xway(guest, "peer"))
 
 
-@pytest.mark.parametrize("way", ["ring", pytest.param("tcp", marks=pytest.mark.deep)])
-def test_paused(machine: Machine, ends: Ends, client: Any, way: str) -> None:
+@contextmanager
+def paused(machine: Machine) -> Iterator[None]:
+    """Have g1 paused inside."""
+    machine.dom0.run("xl pause g1")
+    try:
+        yield
+    finally:
+        machine.dom0.run("xl unpause g1")
+
+
+@contextmanager
+def spinning(ends: Ends) -> Iterator[None]:
+    """Have the kernel of g1 keep its CPU with interrupts off inside, for 30 s."""
+    hung = ends.passive
+    # It is not to complain of that.
+    hung.run("sysctl -qw kernel.watchdog_thresh=60")
+    hung.run("echo 120 >/sys/module/rcupdate/parameters/rcu_cpu_stall_timeout")
+    module = hung.start("modprobe xway_spin_test seconds=30 && modprobe -r xway_spin_test")
+    until(
+        lambda: ends.active.run(f"ping -c 1 -W 1 {ends.address}", check=False).status != 0,
+        "g1 answers nothing",
+    )
+    yield
+    assert module.wait(60).status == 0
+
+
+@pytest.mark.parametrize(
+    "way", ["ring", *(pytest.param(way, marks=pytest.mark.deep) for way in ("tcp", "spins"))]
+)
+def test_hangs(machine: Machine, ends: Ends, client: Any, way: str) -> None:
     """A request, a poll, a write and a keepalive time out by either way; who has no limit loses nothing."""
     guest = ends.active
     said(guest, client, "open")
@@ -101,15 +129,12 @@ def test_paused(machine: Machine, ends: Ends, client: Any, way: str) -> None:
         conns = traffic.xway(guest, "conn")
         assert [(c["tx"], c["rx"]) for c in conns] == [("ring", "ring")] * 6, conns
     before = traffic.counters(guest)
-    machine.dom0.run("xl pause g1")
-    try:
+    with spinning(ends) if way == "spins" else paused(machine):
         guest.run("echo >/tmp/go")
-        if way == "ring":
+        if way != "tcp":
             until(lambda: silent(guest) > 2, "the peer seen as silent")
             assert "silent" in guest.run("xway").stdout
         said(guest, client, "ended")
-    finally:
-        machine.dom0.run("xl unpause g1")
     done = client.wait(300)
     assert done.status == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
@@ -120,7 +145,7 @@ def test_paused(machine: Machine, ends: Ends, client: Any, way: str) -> None:
         assert end == errno.ETIMEDOUT, found
         assert LIMIT / 2 < seconds < 4 * LIMIT, found
     moved = traffic.moved(before, traffic.counters(guest))
-    if way == "ring":
+    if way != "tcp":
         # The writer's ring was full: it went on by TCP, and either of both may have ended it.
         assert 2 <= moved["timeouts"] <= 3 and moved["reason:stalled"] == 1, moved
         until(lambda: not silent(guest), "the peer seen to run")
@@ -159,12 +184,9 @@ def test_limit_of_the_system(machine: Machine, ends: Ends) -> None:
             client = guest.start(f"exec python3 /tmp/alone.py {ends.address} <>/tmp/go")
             said(guest, client, "open")
             assert [(c["tx"], c["rx"]) for c in traffic.xway(guest, "conn")] == [("ring", "ring")]
-            machine.dom0.run("xl pause g1")
-            try:
+            with paused(machine):
                 guest.run("echo >/tmp/go")
                 said(guest, client, "ended")
-            finally:
-                machine.dom0.run("xl unpause g1")
             _, code, seconds = client.wait(60).stdout.splitlines()[-1].split()
     finally:
         guest.run(f"sysctl -qw net.ipv4.tcp_retries2={was}")
@@ -232,15 +254,12 @@ def alone(machine: Machine, ends: Ends, way: str) -> Iterator[tuple[Any, Any]]:
     guest, dom0 = ends.active, machine.dom0
     before = traffic.counters(guest)
     streams = talk(ends, 60)
-    dom0.run("xl pause g1")
-    try:
+    with paused(machine):
         LEAVE[way](dom0, guest)
         all_out(guest)
         moved = traffic.moved(before, traffic.counters(guest))
         assert moved["cuts"] >= 1 and not moved["violations"], moved
         yield streams
-    finally:
-        dom0.run("xl unpause g1")
 
 
 def left_alone(machine: Machine, ends: Ends, way: str) -> None:
