@@ -27,7 +27,7 @@
 #define LOOK (30 * HZ)
 
 /* Seconds in which a peer that runs answers an OPEN; or twice that, as looks fall */
-#define ANSWER 30
+#define ANSWER_SECONDS 30
 
 static void heartbeat_look(struct work_struct *work);
 static void await_look(struct work_struct *work);
@@ -169,11 +169,11 @@ bool xway_heartbeat_awaits(struct link *link)
 	mutex_lock(&link->pub.lock);
 	ret = link->unanswered && link->pub.state == XWAY_LINK_UP;
 	h->awake = ret && !silent ? h->awake + 1 : 0;
-	if (h->awake == ANSWER) {
+	if (h->awake == ANSWER_SECONDS) {
 		h->awake = 0;
 		if (xway_chan_unanswered(link)) {
 			pr_warn_ratelimited("%s runs, but has not answered an OPEN for %u s: the session ends\n",
-					    link->pub.name, ANSWER);
+					    link->pub.name, ANSWER_SECONDS);
 			xway_link_broken(link);
 		}
 	}
