@@ -28,6 +28,7 @@
 #define HOSTS 64
 #define PATIENCE 50   /* ms without any answer: some were lost */
 #define HEARD 1000000 /* datagrams of which the time is kept, at most */
+#define NEEDED 100    /* datagrams, so that one in a hundred is one */
 #define LASTS 20      /* that say so: some may be lost */
 #define SILENCE 5     /* s without a datagram: the last ones were lost */
 
@@ -215,8 +216,11 @@ static int hear(const char *port)
 		}
 		took[n++] = tsc - stamp->tsc;
 	}
-	if (n < 100) {
-		fprintf(stderr, "packets: only %u datagrams came\n", n);
+	if (n < NEEDED) {
+		fprintf(stderr,
+			"packets: only %u datagrams came after the first fifth, too few for their delays (%d): "
+			"more must be sent, or for longer\n",
+			n, NEEDED);
 		exit(1);
 	}
 	/* The last datagram's time, as far as the counter's rate goes: a little later does not matter. */
