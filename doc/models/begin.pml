@@ -155,7 +155,7 @@ inline fall_back()
 	UNLOCK(sock_lock, helper_buffer)
 }
 
-/* conn_work() */
+/* xway_conn_work() */
 active proctype helper()
 {
 	bool gone;

@@ -230,7 +230,7 @@ active proctype evict()
 	fi
 }
 
-/* conn_work() */
+/* xway_conn_work() */
 active proctype helper()
 {
 	byte a, b;

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Connections: how they begin, fall back, park and end; and the helper.
- *
- * The helper is the work item of a connection. It opens and closes the channel,
- * and has the connection leave the ring. The paper (XWAY, VEE 2008) calls the
- * two parts of that work helper and cleaner.
+ * Connections: how they begin, what is asked of their helpers, and how they end.
  *
  * References on a connection: the socket, until it is detached; the link's
  * table of channels, until the channel ends; each queued work; each call that
  * is inside. The connection has references on its link and on the module.
  */
 #include <linux/jhash.h>
-#include <linux/sched/mm.h>
 #include <linux/siphash.h>
 #include <linux/slab.h>
 #include <net/tcp.h>
@@ -20,7 +15,6 @@
 #include "conn.h"
 #include "evict.h"
 #include "handshake.h"
-#include "ipsec.h"
 #include "proto.h"
 #include "ringsize.h"
 #include "adopt.h"
@@ -30,35 +24,6 @@
 /* A connection is worth a channel after so many I/O calls, or so many bytes. */
 #define WORTH_OPS 4
 #define WORTH_BYTES 32768
-
-/*
- * Jiffies after which a fallback that could not end is tried again, at first
- * and at most. Tries become rare because a peer can announce TCP bytes that
- * never come.
- */
-#define RETRY (HZ / 10)
-#define RETRY_MAX (3 * HZ)
-
-/*
- * Jiffies after which a connection parks if its ring is full and nobody reads:
- * TCP has room for more unread bytes than a ring. See stall_limit().
- */
-#define STALL HZ
-
-/*
- * The same if that was so before and each end waits for the other to read: it is
- * soon believed again.
- */
-#define STALL_AGAIN max(HZ / 50, 1)
-
-/*
- * Jiffies after which a fallback cuts the peer's direction, if the peer has not fallen
- * back: it is paused or slow. Less than the core's DRAIN, which is for all that follows.
- */
-#define CUT (3 * HZ)
-
-/* Jiffies for which the end of a link waits for cuts that its peer has only begun */
-#define CUT_LATE HZ
 
 /* Small, since only OPEN looks: with ten thousand connections it passes some twenty */
 #define CONN_HASH_BITS 9
@@ -71,8 +36,6 @@ static struct hlist_head hash_table[1 << CONN_HASH_BITS];
 static struct kmem_cache *conn_cache;
 struct workqueue_struct *xway_conn_wq;
 static atomic_t conn_count = ATOMIC_INIT(0);
-
-static void conn_work(struct work_struct *work);
 
 /**
  * xway_conn_count() - connections that exist, on all links
@@ -226,7 +189,7 @@ struct xway_conn *xway_conn_create(struct sock *sk, struct xway_link *link,
 	refcount_set(&conn->ref, 1);
 	spin_lock_init(&conn->lock);
 	mutex_init(&conn->rx.lock);
-	INIT_DELAYED_WORK(&conn->work, conn_work);
+	INIT_DELAYED_WORK(&conn->work, xway_conn_work);
 	INIT_RCU_WORK(&conn->free_work, xway_handshake_free_work);
 	INIT_HLIST_NODE(&conn->hash);
 	conn->sk = sk;
@@ -525,31 +488,28 @@ void xway_conn_queue(struct xway_conn *conn)
 		xway_conn_put(conn);
 }
 
-/* Have the helper look after @delay jiffies, or earlier if it is queued already. */
-static void conn_queue_in(struct xway_conn *conn, unsigned long delay)
+/**
+ * xway_conn_queue_in() - have the helper look, after a while
+ * @conn: connection, by a reference
+ * @delay: jiffies; if it is queued already, it looks when that is due
+ *
+ * Context: any but hard interrupt.
+ */
+void xway_conn_queue_in(struct xway_conn *conn, unsigned long delay)
 {
 	xway_conn_get(conn);
 	if (!queue_delayed_work(xway_conn_wq, &conn->work, delay))
 		xway_conn_put(conn);
 }
 
-/*
- * Try a fallback again, each time after twice as long. Looks of the helper for
- * other reasons do not lengthen that time.
+/**
+ * xway_conn_reason() - why a connection leaves its ring: the first reason is kept and counted
+ * @conn: connection
+ * @reason: why, or XWAY_R_NONE
+ *
+ * Context: any.
  */
-static void conn_retry(struct xway_conn *conn)
-{
-	if (!time_before(jiffies, conn->retry_at)) {
-		conn->retry_in = clamp_t(unsigned long, 2 * conn->retry_in,
-					 RETRY, RETRY_MAX);
-		conn->retry_at = jiffies + conn->retry_in;
-	}
-	set_bit(XWAY_F_RETRY, &conn->flags);
-	conn_queue_in(conn, conn->retry_at - jiffies);
-}
-
-/* The first reason is kept and counted. */
-static void conn_reason(struct xway_conn *conn, enum xway_reason reason)
+void xway_conn_reason(struct xway_conn *conn, enum xway_reason reason)
 {
 	if (conn->reason != XWAY_R_NONE || reason == XWAY_R_NONE)
 		return;
@@ -606,12 +566,18 @@ void xway_conn_fallback(struct xway_conn *conn, enum xway_reason reason)
 	/* A connection that was to park now falls back for good. */
 	if (!test_and_clear_bit(XWAY_F_PARK, &conn->flags) && was)
 		return;
-	conn_reason(conn, reason);
+	xway_conn_reason(conn, reason);
 	xway_conn_queue(conn);
 }
 
-/* Return: false if the connection falls back or parks already, or ends. */
-static bool conn_set_park(struct xway_conn *conn)
+/**
+ * xway_conn_set_park() - mark a connection as one that parks; the helper is not told
+ * @conn: connection
+ *
+ * Context: any.
+ * Return: false if the connection falls back or parks already, or ends.
+ */
+bool xway_conn_set_park(struct xway_conn *conn)
 {
 	unsigned long was = READ_ONCE(conn->flags);
 
@@ -637,9 +603,9 @@ static bool conn_set_park(struct xway_conn *conn)
  */
 bool xway_conn_park(struct xway_conn *conn, enum xway_reason reason)
 {
-	if (!conn_set_park(conn))
+	if (!xway_conn_set_park(conn))
 		return false;
-	conn_reason(conn, reason);
+	xway_conn_reason(conn, reason);
 	xway_conn_queue(conn);
 	return true;
 }
@@ -655,7 +621,7 @@ void xway_conn_bad(struct xway_conn *conn)
 	if (test_and_set_bit(XWAY_F_BAD, &conn->flags))
 		return;
 	xway_chan_count_violation(&conn->chan);
-	conn_reason(conn, XWAY_R_VIOLATION);
+	xway_conn_reason(conn, XWAY_R_VIOLATION);
 	xway_conn_queue(conn);
 }
 
@@ -797,24 +763,6 @@ void xway_conn_wake(struct xway_conn *conn)
 	spin_unlock_bh(&conn->lock);
 }
 
-/*
- * Detach a socket that nobody has accepted yet. lock_sock() is forbidden here:
- * inet_csk_listen_stop() insists that nobody owns such a child.
- */
-static bool conn_detach_unaccepted(struct xway_conn *conn, struct sock *sk)
-{
-	bool unaccepted;
-
-	local_bh_disable();
-	bh_lock_sock(sk);
-	unaccepted = !sk->sk_socket && !sock_owned_by_user(sk);
-	if (unaccepted && conn->sk == sk)
-		xway_detach(conn, sk);
-	bh_unlock_sock(sk);
-	local_bh_enable();
-	return unaccepted;
-}
-
 /**
  * xway_conn_hold_sk() - the socket of a connection, with a reference
  * @conn: connection
@@ -834,387 +782,6 @@ struct sock *xway_conn_hold_sk(struct xway_conn *conn)
 	return sk;
 }
 
-/*
- * lock_sock() for the helper, which waits for nobody: a program's call keeps the lock until a
- * page fault of its has ended, and helpers that wait would keep those of others from running.
- * Return: false if somebody has the lock; the helper runs again when that one releases it, or in
- * a second, if the socket has other functions by then.
- */
-static bool conn_lock(struct xway_conn *conn, struct sock *sk)
-{
-	bool owned;
-
-	spin_lock_bh(&sk->sk_lock.slock);
-	owned = sock_owned_by_user_nocheck(sk);
-	if (owned)
-		set_bit(XWAY_F_LATER, &conn->flags);	/* for xway_release_cb() */
-	else
-		sk->sk_lock.owned = 1;
-	spin_unlock_bh(&sk->sk_lock.slock);
-	if (owned)
-		conn_queue_in(conn, HZ);
-	else
-		mutex_acquire(&sk->sk_lock.dep_map, 0, 1, _RET_IP_);
-	return !owned;
-}
-
-/* Does nobody have the lock? If so, it is free for a moment; as conn_lock() else. */
-static bool conn_is_free(struct xway_conn *conn, struct sock *sk)
-{
-	bool free = conn_lock(conn, sk);
-
-	if (free)
-		release_sock(sk);
-	return free;
-}
-
-/*
- * Reset the connection, unless the socket has a fresh one by now. tcp_abort() takes the lock by
- * itself, so the socket gets none before that has ended: xway_disconnect() waits.
- */
-static void conn_abort(struct xway_conn *conn, struct sock *sk, int err)
-{
-	bool mine;
-
-	/* The helper and the end of a link may both be here. */
-	wait_on_bit_lock(&conn->flags, XWAY_F_ABORTING, TASK_UNINTERRUPTIBLE);
-	lock_sock(sk);
-	/* One that was reset is not reset again. */
-	mine = conn->sk == sk && sk->sk_state != TCP_CLOSE;
-	release_sock(sk);
-	if (mine)
-		tcp_abort(sk, err);
-	lock_sock(sk);
-	if (conn->sk == sk)
-		xway_tx_discard(conn);
-	release_sock(sk);
-	clear_and_wake_up_bit(XWAY_F_ABORTING, &conn->flags);
-}
-
-/*
- * A user inside the kernel has read past the place of bytes that were still to
- * come. So nothing more may be read but the error. The socket is locked; the
- * caller resets the connection.
- */
-static void conn_lost(struct xway_conn *conn, struct sock *sk)
-{
-	xway_rx_discard(conn);
-	__skb_queue_purge(&sk->sk_receive_queue);
-	WRITE_ONCE(tcp_sk(sk)->copied_seq, tcp_sk(sk)->rcv_nxt);
-	sock_reset_flag(sk, SOCK_DONE);
-	if (sk->sk_state == TCP_CLOSE)
-		WRITE_ONCE(sk->sk_err, ECONNRESET);
-}
-
-/*
- * How the own words say that the connection falls back or parks. If sockets are turned off here,
- * they may be turned on again: the peer parks, and asks now and then.
- */
-static u32 conn_words(const struct xway_conn *conn)
-{
-	if (test_bit(XWAY_F_PARK, &conn->flags) || READ_ONCE(conn->reason) == XWAY_R_OFF ||
-	    !xway_attach_is_on())
-		return XWAY_WORDS_FALLBACK | XWAY_WORDS_PARK;
-	return XWAY_WORDS_FALLBACK;
-}
-
-/* Does the peer know what to do if this end cuts? */
-static bool conn_may_cut(const struct xway_conn *conn)
-{
-	return xway_link_version(conn->chan.link) >= XWAY_WIRE_CUT;
-}
-
-/*
- * The channel is open, and the peer was told to fall back. Spill what it has left in
- * its ring. If it still sends by ring after a while, cut. A connection that parks has
- * time while its link is up: it stays attached in any case. rx.lock and the socket's
- * lock are held.
- */
-static void conn_spill(struct xway_conn *conn)
-{
-	s32 left;
-
-	xway_rx_update(conn);
-	if ((conn->rx.seen & 1) && conn_may_cut(conn) &&
-	    !(test_bit(XWAY_F_PARK, &conn->flags) &&
-	      xway_link_is_up(conn->chan.link))) {
-		if (!conn->cut_at)
-			conn->cut_at = (u32)(jiffies + CUT) ?: 1;
-		left = conn->cut_at - (u32)jiffies;
-		/* If the peer has ended, the link ends, and so does the
-		 * connection.
-		 */
-		if (left > 0)
-			conn_queue_in(conn, left);
-		else if (!xway_link_gone(conn->chan.link))
-			xway_rx_cut(conn);
-	}
-	if (!(conn->rx.seen & 1) && !xway_rx_spill(conn, false))
-		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
-}
-
-/*
- * Switch sending to TCP. Once the peer sends by TCP, too, spill and requeue the
- * rest of its ring, and detach the socket or park. rx.lock is held.
- * Return: false, with nothing done, if somebody has the socket's lock.
- */
-static bool conn_do_fallback(struct xway_conn *conn, struct sock *sk)
-{
-	enum xway_conn_state state;
-	bool resent, late;
-	int err;
-
-	if (!conn_lock(conn, sk))
-		return false;
-	if (conn->sk != sk) {
-		release_sock(sk);
-		return true;
-	}
-	WRITE_ONCE(conn->tx.usable, false);
-	xway_tx_to_tcp(conn, sk);
-	resent = xway_tx_resend(conn, sk);
-	if (resent)
-		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
-	else
-		conn_retry(conn);
-	/* The peer has begun a cut and does not end it, for several seconds. What is
-	 * to leave for good cannot wait for that.
-	 */
-	late = !resent && !conn->tx.cut_known && conn->retry_in == RETRY_MAX &&
-	       !test_bit(XWAY_F_PARK, &conn->flags);
-	if (conn->state == XWAY_CONN_OPEN && rcu_access_pointer(conn->chan.peer)) {
-		rcu_read_lock();
-		xway_words_flag(conn, conn_words(conn));
-		rcu_read_unlock();
-		conn_spill(conn);
-	}
-	while (xway_rx_advance(conn, sk))
-		;
-	err = xway_rx_requeue(conn, sk);
-	if (err == -EILSEQ)
-		conn_lost(conn, sk);
-	/* In state OPENING xway_handshake_close() gives up our half first. */
-	state = READ_ONCE(conn->state);
-	if (!err && resent && state != XWAY_CONN_OPEN && state != XWAY_CONN_OPENING &&
-	    !test_bit(XWAY_F_BAD, &conn->flags) &&
-	    !xway_detach_or_park(conn, sk))
-		conn_retry(conn);
-	release_sock(sk);
-	if (err == -EILSEQ || err == -ETIME || late) {
-		conn_abort(conn, sk, ECONNRESET);
-		xway_conn_queue(conn);
-	}
-	return true;
-}
-
-/*
- * Jiffies after which a full ring that nobody reads is left for TCP's queues. TCP_USER_TIMEOUT
- * is TCP's to count, from the first probe of a closed window, so most of it is left for that.
- */
-static unsigned long stall_limit(const struct sock *sk, unsigned long usual)
-{
-	unsigned int ms = READ_ONCE(inet_csk(sk)->icsk_user_timeout);
-
-	return ms ? clamp(msecs_to_jiffies(ms) / 4, 1UL, usual) : usual;
-}
-
-/* Jiffies after which the helper looks at a sender that waits */
-static unsigned long look_after(const struct xway_conn *conn, const struct sock *sk)
-{
-	/* Its helper may count one more meanwhile: that look is early or late, no harm. */
-	return stall_limit(sk, READ_ONCE(conn->stalls) ? STALL_AGAIN : STALL);
-}
-
-/**
- * xway_conn_waits() - a sender begins to wait for room in the ring
- * @conn: connection, whose XWAY_F_WAITING the caller has set
- * @sk: its socket
- *
- * The helper looks in time how long it has waited, see conn_check_wait().
- *
- * Context: any but hard interrupt.
- */
-void xway_conn_waits(struct xway_conn *conn, const struct sock *sk)
-{
-	if (refcount_inc_not_zero(&conn->ref) &&
-	    !queue_delayed_work(xway_conn_wq, &conn->work, look_after(conn, sk)))
-		xway_conn_put(conn);
-}
-
-/* The ring may be full and nobody reads. Then the connection parks: TCP has room for more. */
-static void conn_check_wait(struct xway_conn *conn, struct sock *sk)
-{
-	bool again = conn->stalls && !xway_rx_empty(conn);
-	unsigned long stall = stall_limit(sk, again ? STALL_AGAIN : STALL), waited;
-	bool stalled;
-
-	clear_bit(XWAY_F_WAITING, &conn->flags);
-	/* A sender that began to wait and still saw the bit set is seen below:
-	 * pairs with xway_tx_writeable().
-	 */
-	smp_mb__after_atomic();
-	if (!conn_lock(conn, sk)) {
-		set_bit(XWAY_F_WAITING, &conn->flags);
-		return;
-	}
-	stalled = conn->sk == sk && xway_tx_stalled(conn, sk, &waited);
-	release_sock(sk);
-	if (!stalled)
-		return;
-	if (waited >= stall) {
-		if (xway_conn_park(conn, XWAY_R_STALLED) && conn->stalls < U8_MAX)
-			WRITE_ONCE(conn->stalls, conn->stalls + 1);
-	} else {
-		set_bit(XWAY_F_WAITING, &conn->flags);
-		conn_queue_in(conn, min(stall - waited, look_after(conn, sk)));
-	}
-}
-
-/* The route is not valid any more, or IPsec has a say. rx.lock is held. */
-static void conn_check_policy(struct xway_conn *conn, struct sock *sk)
-{
-	bool denied;
-
-	if (!conn_lock(conn, sk))
-		return;
-	clear_bit(XWAY_F_POLICY, &conn->flags);
-	/* Without a route the next look asks again. */
-	denied = conn->sk == sk && xway_ipsec_check(sk) == -EPERM;
-	release_sock(sk);
-	if (denied)
-		xway_conn_fallback(conn, XWAY_R_IPSEC);
-}
-
-/*
- * The peer falls back or parks: so do we. If it has closed the channel before it had our answer,
- * it has said nothing, and may ask again, as one that was turned off does once it is on.
- */
-static void conn_peer_fell_back(struct xway_conn *conn, u32 flags, bool closed)
-{
-	if (closed && !(flags & (XWAY_WORDS_OPEN | XWAY_WORDS_FALLBACK)))
-		flags |= XWAY_WORDS_FALLBACK | XWAY_WORDS_PARK;
-	if (!(flags & XWAY_WORDS_FALLBACK))
-		return;
-	if (flags & XWAY_WORDS_PARK) {
-		/* It may have been turned off there, and adopts its end when that is over. */
-		xway_conn_await_adoption(conn);
-		xway_conn_park(conn, xway_link_is_up(conn->chan.link) ?
-				     XWAY_R_IDLE : XWAY_R_LINK);
-		return;
-	}
-	if (!test_and_set_bit(XWAY_F_FALLBACK, &conn->flags))
-		conn_reason(conn, XWAY_R_PEER);
-	clear_bit(XWAY_F_PARK, &conn->flags);
-}
-
-/*
- * The peer has sent CLOSE, and takes nothing more by ring. If it has cut, bytes may be left that
- * TCP does not take yet. It says CUT before CLOSE. The socket is locked, and may have another
- * connection by now. Return: true if nothing is left to send.
- */
-static bool conn_send_rest(struct xway_conn *conn, struct sock *sk)
-{
-	if (conn->sk != sk)
-		return true;
-	if (!xway_tx_resend(conn, sk) && !conn->tx.cut_known)
-		xway_conn_bad(conn);
-	if (conn->tx.resend)
-		return false;
-	xway_tx_discard(conn);
-	return true;
-}
-
-/* The peer broke the protocol: nothing that it says counts any more. rx.lock is held. */
-static void conn_reset_bad(struct xway_conn *conn, struct sock *sk)
-{
-	mutex_unlock(&conn->rx.lock);
-	conn_abort(conn, sk, ECONNRESET);
-	mutex_lock(&conn->rx.lock);
-	xway_rx_discard(conn);
-	set_bit(XWAY_F_RX_CLOSED, &conn->flags);
-	set_bit(XWAY_F_TX_CLOSED, &conn->flags);
-}
-
-static void conn_work(struct work_struct *work)
-{
-	struct xway_conn *conn = container_of(to_delayed_work(work),
-					      struct xway_conn, work);
-	/* Reclaim may write to a disk or a file system by this very connection. */
-	unsigned int noio = memalloc_noio_save();
-	bool again = test_and_clear_bit(XWAY_F_RETRY, &conn->flags);
-	unsigned long flags = READ_ONCE(conn->flags);
-	enum xway_conn_state state = conn->state;
-	const struct xway_words *peer;
-	bool closed, busy = false;
-	struct sock *sk;
-
-	if (test_and_clear_bit(XWAY_F_WANT_OPEN, &conn->flags))
-		xway_handshake_open(conn);
-	if (test_and_clear_bit(XWAY_F_GROW, &conn->flags) &&
-	    xway_ringsize_grows(conn))
-		xway_conn_park(conn, XWAY_R_GROW);
-
-	closed = test_bit(XWAY_F_GOT_CLOSE, &conn->flags);
-	/* GOT_CLOSE before the peer's flags: the peer set them before it sent
-	 * CLOSE. Pairs with the release in ctl_put() at the peer.
-	 */
-	smp_rmb();
-
-	mutex_lock(&conn->rx.lock);
-	rcu_read_lock();
-	peer = rcu_dereference(conn->chan.peer);
-	if (peer)
-		conn_peer_fell_back(conn, READ_ONCE(peer->flags), closed);
-	rcu_read_unlock();
-
-	sk = xway_conn_hold_sk(conn);
-	if (sk && sk->sk_socket && test_bit(XWAY_F_POLICY, &conn->flags))
-		conn_check_policy(conn, sk);
-	if (sk && test_bit(XWAY_F_BAD, &conn->flags)) {
-		busy = !conn_is_free(conn, sk);
-		if (!busy)
-			conn_reset_bad(conn, sk);
-	} else if (sk && test_bit(XWAY_F_FALLBACK, &conn->flags) &&
-		   !(!sk->sk_socket && conn_detach_unaccepted(conn, sk))) {
-		busy = !conn_do_fallback(conn, sk);
-	}
-	/* Not before that: what a cut has left to send is known only then. */
-	if (sk && closed && !busy && conn_lock(conn, sk)) {
-		/* The peer has sent CLOSE. Spill what it left, so that it can
-		 * free its half, however slowly the program reads.
-		 */
-		if (conn_send_rest(conn, sk))
-			set_bit(XWAY_F_TX_CLOSED, &conn->flags);
-		release_sock(sk);
-		xway_rx_spill(conn, true);
-		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
-		conn->rx.cut = false;	/* an orderly end: no byte is missing */
-	}
-	xway_handshake_close(conn);
-	if (sk && test_bit(XWAY_F_FALLBACK, &conn->flags) &&
-	    conn->state != XWAY_CONN_OPEN && READ_ONCE(conn->sk) == sk &&
-	    !test_bit(XWAY_F_BAD, &conn->flags))
-		conn_do_fallback(conn, sk);
-	if (!again || flags != READ_ONCE(conn->flags) || state != conn->state)
-		xway_conn_wake(conn);
-	/* TCP bytes from before the ring's are under way, or memory is short. */
-	if (sk && READ_ONCE(conn->sk) == sk && conn->rx.spilled &&
-	    test_bit(XWAY_F_FALLBACK, &conn->flags) && !xway_rx_done(conn))
-		conn_retry(conn);
-	/* The peer may have run again since timeout.c looked. */
-	if (sk && test_bit(XWAY_F_TIMED_OUT, &conn->flags) && conn_is_free(conn, sk) &&
-	    test_and_clear_bit(XWAY_F_TIMED_OUT, &conn->flags) &&
-	    READ_ONCE(conn->silent) && !xway_tx_empty(conn))
-		conn_abort(conn, sk, ETIMEDOUT);
-	else if (sk && test_bit(XWAY_F_WAITING, &conn->flags))
-		conn_check_wait(conn, sk);
-	mutex_unlock(&conn->rx.lock);
-	if (sk)
-		sock_put(sk);
-	xway_conn_put(conn);
-	memalloc_noio_restore(noio);
-}
-
 /**
  * xway_conn_detached() - the socket is detached: close the channel
  * @conn: connection without socket
@@ -1228,189 +795,6 @@ void xway_conn_detached(struct xway_conn *conn)
 	smp_mb__after_atomic();
 	if (conn->state != XWAY_CONN_TCP || delayed_work_pending(&conn->work))
 		xway_conn_queue(conn);
-}
-
-/*
- * The channel ends now, without the peer. Bring both directions to TCP, if no byte is
- * lost by that. rx.lock and the socket's lock are held.
- *
- * What this end has put into its ring stays readable to a peer that runs again: it
- * finds our mark, and revoke.c keeps the pages until it has unmapped them. What the peer
- * has put into its own is cut: our words stay readable, too.
- *
- * A peer that has ended has marked and cut before, or never will. Its last words are
- * still mapped here.
- *
- * Return: false if bytes may be lost.
- */
-static bool conn_leave_rings(struct xway_conn *conn, struct sock *sk, bool dead)
-{
-	bool cut = !dead && conn_may_cut(conn), kept;
-
-	WRITE_ONCE(conn->tx.usable, false);
-	if (rcu_access_pointer(conn->chan.peer)) {
-		if (cut) {
-			rcu_read_lock();
-			xway_words_flag(conn, conn_words(conn));
-			rcu_read_unlock();
-		}
-		if (cut || xway_tx_is_cut(conn))
-			xway_tx_to_tcp(conn, sk);
-	}
-	kept = xway_tx_keep(conn, sk);
-	xway_rx_update(conn);
-	if (cut)
-		xway_rx_cut(conn);
-	return kept && !(conn->tx.gen & 1) && !(conn->rx.seen & 1);
-}
-
-/*
- * The peer answers no more. What it has published is spilled. Our half needs no
- * CLOSE, because revoke.c keeps pages that the peer still maps. A direction
- * that is on a ring may have lost bytes, and then the connection is reset. Others
- * park: the peer may have a new link soon.
- */
-static void conn_abort_link(struct xway_conn *conn, bool dead)
-{
-	struct xway_link *link = conn->chan.link;
-	bool had, lossy = false;
-	struct sock *sk;
-
-	conn_reason(conn, XWAY_R_GONE);
-	/* Either ctl_accept() sees this flag, or its ring is seen below. The helper
-	 * is not queued before, because it would switch.
-	 */
-	if (!conn_set_park(conn))
-		set_bit(XWAY_F_FALLBACK, &conn->flags);
-	mutex_lock(&conn->rx.lock);
-	mutex_lock(&link->lock);
-	had = conn->chan.ring_pages;
-	mutex_unlock(&link->lock);
-	sk = xway_conn_hold_sk(conn);
-	if (had) {
-		if (sk) {
-			lock_sock(sk);
-			/* Else the socket may have another connection by now. */
-			lossy = conn->sk == sk && !conn_leave_rings(conn, sk, dead);
-			release_sock(sk);
-		}
-		xway_rx_spill(conn, true);
-		set_bit(XWAY_F_RX_CLOSED, &conn->flags);
-		set_bit(XWAY_F_TX_CLOSED, &conn->flags);
-		if (sk && (lossy || conn->rx.cut))
-			conn_abort(conn, sk, ECONNRESET);
-		xway_handshake_abort(conn);
-	}
-	xway_conn_queue(conn);
-	mutex_unlock(&conn->rx.lock);
-	if (sk)
-		sock_put(sk);
-}
-
-static void conn_drain(struct xway_conn *conn)
-{
-	struct xway_link *link = conn->chan.link;
-
-	/* One that parks already had time while the link was up. */
-	if (!xway_conn_park(conn, XWAY_R_LINK)) {
-		if (test_bit(XWAY_F_PARK, &conn->flags))
-			xway_conn_queue(conn);
-		else
-			xway_conn_fallback(conn, XWAY_R_LINK);
-	}
-	/* Also without a socket: the peer spills what it has not read of our
-	 * ring.
-	 */
-	mutex_lock(&link->lock);
-	if (conn->chan.ring_pages && conn->state != XWAY_CONN_OPENING)
-		xway_words_flag(conn, conn_words(conn));
-	mutex_unlock(&link->lock);
-}
-
-/* Call @visit, which may sleep, for each connection of a link. */
-static void conn_each(struct xway_link *link,
-		      void (*visit)(struct xway_conn *conn))
-{
-	struct xway_conn *conn;
-
-	rcu_read_lock();
-	list_for_each_entry_rcu(conn, &xway_conns, all) {
-		if (READ_ONCE(conn->chan.link) != link || !xway_conn_stop(conn))
-			continue;
-		visit(conn);
-		xway_conn_continue(conn);
-	}
-	rcu_read_unlock();
-}
-
-/**
- * xway_conn_drain() - have each connection leave a link
- * @link: a link that takes no new channels
- *
- * They park, and wait for the next link to the peer. This does not wait for that.
- *
- * Context: process, may sleep.
- */
-void xway_conn_drain(struct xway_link *link)
-{
-	conn_each(link, conn_drain);
-}
-
-static void conn_abort_silent(struct xway_conn *conn)
-{
-	conn_abort_link(conn, false);
-}
-
-static void conn_abort_dead(struct xway_conn *conn)
-{
-	conn_abort_link(conn, true);
-}
-
-/**
- * xway_conn_abort() - take each connection that is left off a link
- * @link: a link that takes no new channels, and whose peer answers no more
- * @dead: the peer is gone for good, or lies
- *
- * A connection that may have lost bytes is reset.
- *
- * Context: process, may sleep.
- */
-void xway_conn_abort(struct xway_link *link, bool dead)
-{
-	struct xway_tcp_link *tl = xway_tcp_link_get(link);
-
-	if (!tl)
-		return;	/* and no connection */
-	WRITE_ONCE(tl->cut_by, jiffies + CUT_LATE);
-	xway_tcp_link_put(tl);
-	conn_each(link, dead ? conn_abort_dead : conn_abort_silent);
-	synchronize_rcu_expedited();	/* one for all of them */
-	conn_each(link, xway_handshake_aborted);
-}
-
-static void conn_check_address(struct xway_conn *conn)
-{
-	struct sock *sk = xway_conn_hold_sk(conn);
-
-	if (!sk)
-		return;
-	if (!xway_attach_listed(conn, sk))
-		xway_conn_park(conn, XWAY_R_ADDRESS);
-	sock_put(sk);
-}
-
-/**
- * xway_conn_addresses() - the peer of a link has lost an address
- * @link: the link
- *
- * Each connection whose far address is not the peer's any more parks, so that what
- * is sent from now on reaches whoever has the address. Does not wait for that.
- *
- * Context: process, may sleep.
- */
-void xway_conn_addresses(struct xway_link *link)
-{
-	conn_each(link, conn_check_address);
 }
 
 /**

@@ -299,14 +299,13 @@ const struct xway_link *xway_conn_link(const struct xway_conn *conn);
 struct xway_conn *xway_conn_find(struct xway_link *link,
 				 const struct xway_tuple *t, u64 mac, u32 *why);
 void xway_conn_queue(struct xway_conn *conn);
+void xway_conn_queue_in(struct xway_conn *conn, unsigned long delay);
+void xway_conn_reason(struct xway_conn *conn, enum xway_reason reason);
+bool xway_conn_set_park(struct xway_conn *conn);
 void xway_conn_want(struct xway_conn *conn);
 void xway_conn_fallback(struct xway_conn *conn, enum xway_reason reason);
 bool xway_conn_park(struct xway_conn *conn, enum xway_reason reason);
-void xway_conn_waits(struct xway_conn *conn, const struct sock *sk);
 void xway_conn_fallback_all(enum xway_reason reason);
-void xway_conn_drain(struct xway_link *link);
-void xway_conn_abort(struct xway_link *link, bool dead);
-void xway_conn_addresses(struct xway_link *link);
 bool xway_conn_event(struct xway_conn *conn);
 void xway_conn_wake(struct xway_conn *conn);
 struct sock *xway_conn_hold_sk(struct xway_conn *conn);
@@ -315,6 +314,18 @@ void xway_conn_time_out(struct xway_conn *conn);
 void xway_conn_detached(struct xway_conn *conn);
 const char *xway_conn_state_name(const struct xway_conn *conn);
 u32 xway_conn_count(void);
+
+/* helper.c */
+void xway_conn_work(struct work_struct *work);
+void xway_conn_waits(struct xway_conn *conn, const struct sock *sk);
+void xway_conn_reset(struct xway_conn *conn, struct sock *sk, int err);
+u32 xway_conn_words(const struct xway_conn *conn);
+bool xway_conn_may_cut(const struct xway_conn *conn);
+
+/* leave.c */
+void xway_conn_drain(struct xway_link *link);
+void xway_conn_abort(struct xway_link *link, bool dead);
+void xway_conn_addresses(struct xway_link *link);
 
 extern struct list_head xway_conns;
 extern spinlock_t xway_conns_lock;
