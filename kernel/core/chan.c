@@ -15,6 +15,7 @@
 #include <linux/minmax.h>
 #include <linux/nospec.h>
 
+#include "answer.h"
 #include "link.h"
 #include "reclaim.h"
 #include "stats.h"
@@ -24,8 +25,12 @@
 #define TOMB_PAGES	GENMASK(22, 14)
 #define TOMB_EXPECTS	GENMASK(25, 23)
 
-/* Marks in the table what had no answer at the last look: xway_chan_unanswered(). */
-#define LATE		XA_MARK_1
+/*
+ * Marks in the table: its OPEN is not answered, and was not when xway_chan_mark_late() looked. A
+ * tombstone has the marks of its channel, and they go with the entry.
+ */
+#define ASKS		XA_MARK_1
+#define LATE		XA_MARK_2
 
 static_assert(TOMB_RING >> 0 >= XWAY_ARENA_PAGES_MAX - 1);
 static_assert(TOMB_PAGES >> 14 >= XWAY_RING_PAGES_MAX);
@@ -156,32 +161,51 @@ void xway_chan_forget(struct link *link)
 			tomb_free(link, id, xa_to_value(entry));
 }
 
-/* Does the channel, or what is left of it, wait for the answer to OPEN? */
-static bool asks(const void *entry)
-{
-	const struct xway_chan *chan = entry;
-
-	return (xa_is_value(entry) ? FIELD_GET(TOMB_EXPECTS, xa_to_value(entry)) :
-				     chan->expects) == XWAY_CTL_ACCEPT;
-}
-
 /**
- * xway_chan_unanswered() - is there an OPEN that had no answer at the last look either?
- * @link: the link
+ * xway_chan_asks() - an OPEN is sent: the peer owes an answer
+ * @chan: the channel
  *
  * Context: process, link's lock held.
  */
-bool xway_chan_unanswered(struct link *link)
+void xway_chan_asks(const struct xway_chan *chan)
+{
+	xa_set_mark(&to_link(chan->link)->chans, chan->id, ASKS);
+	xway_answer_owed();
+}
+
+/* The answer has come. */
+static void answered(struct link *link, u32 id)
+{
+	xa_clear_mark(&link->chans, id, ASKS);
+	xa_clear_mark(&link->chans, id, LATE);
+}
+
+/**
+ * xway_chan_owed() - does the peer owe an answer, for a channel or a tombstone?
+ * @link: the link
+ *
+ * Context: any.
+ */
+bool xway_chan_owed(const struct link *link)
+{
+	return xa_marked(&link->chans, ASKS);
+}
+
+/**
+ * xway_chan_mark_late() - mark each answer that the peer owes as late
+ * @link: the link
+ *
+ * Context: process, link's lock held.
+ * Return: true if one was marked before, by the last call or an earlier one.
+ */
+bool xway_chan_mark_late(struct link *link)
 {
 	unsigned long id;
 	bool ret = false;
 	void *entry;
 
 	lockdep_assert_held(&link->pub.lock);
-	/* Who asks again has another entry, and a new entry has no mark. */
-	xa_for_each(&link->chans, id, entry) {
-		if (!asks(entry))
-			continue;
+	xa_for_each_marked(&link->chans, id, entry, ASKS) {
 		ret |= xa_get_mark(&link->chans, id, LATE);
 		xa_set_mark(&link->chans, id, LATE);
 	}
@@ -189,15 +213,14 @@ bool xway_chan_unanswered(struct link *link)
 }
 
 /* What a channel expects after a message of the peer; -EPROTO if not this message */
-static int expects_after(struct link *link, u16 expects, u32 type)
+static int expects_after(u16 expects, u32 type)
 {
-	bool answer = type == XWAY_CTL_ACCEPT || type == XWAY_CTL_DECLINE;
-
-	if (expects != (answer ? XWAY_CTL_ACCEPT : XWAY_CTL_CLOSE))
-		return -EPROTO;
-	if (answer)
-		WRITE_ONCE(link->unanswered, link->unanswered - 1);
-	return type == XWAY_CTL_ACCEPT ? XWAY_CTL_CLOSE : 0;
+	if (type == XWAY_CTL_ACCEPT && expects == XWAY_CTL_ACCEPT)
+		return XWAY_CTL_CLOSE;
+	if ((type == XWAY_CTL_DECLINE && expects == XWAY_CTL_ACCEPT) ||
+	    (type == XWAY_CTL_CLOSE && expects == XWAY_CTL_CLOSE))
+		return 0;
+	return -EPROTO;
 }
 
 /* A message for a tombstone. After ACCEPT the peer waits for the CLOSE of a client that
@@ -205,7 +228,7 @@ static int expects_after(struct link *link, u16 expects, u32 type)
  */
 static bool tomb_ctl(struct link *link, unsigned long tomb, const struct xway_ctl *msg)
 {
-	int next = expects_after(link, FIELD_GET(TOMB_EXPECTS, tomb), msg->type);
+	int next = expects_after(FIELD_GET(TOMB_EXPECTS, tomb), msg->type);
 	struct xway_ctl close = {
 		.type = XWAY_CTL_CLOSE,
 		.chan = msg->from,
@@ -215,6 +238,7 @@ static bool tomb_ctl(struct link *link, unsigned long tomb, const struct xway_ct
 	if (next < 0)
 		return false;
 	if (next) {
+		answered(link, msg->chan);
 		tomb &= ~TOMB_EXPECTS;
 		tomb_set(link, msg->chan, tomb | FIELD_PREP(TOMB_EXPECTS, next));
 		xway_ctl_put(link, &close);
@@ -245,10 +269,12 @@ bool xway_chan_ctl(struct link *link, const struct xway_ctl *msg)
 	/* Modules older than services send 0, to any client. */
 	if (msg->service && msg->service != chan->client->service)
 		return false;
-	next = expects_after(link, chan->expects, msg->type);
+	next = expects_after(chan->expects, msg->type);
 	if (next < 0)
 		return false;
 	chan->expects = next;
+	if (msg->type != XWAY_CTL_CLOSE)
+		answered(link, msg->chan);
 	return chan->client->ctl(&link->pub, chan, msg);
 }
 

@@ -301,7 +301,8 @@ bool xway_addr_is_own(struct xway_link *link, const struct net *net, u16 family,
  *	OPEN. The message is due: ACCEPT or DECLINE comes once after OPEN was sent, and
  *	CLOSE once after ACCEPT was sent or has come. Context: process, link's lock
  *	held. Return: false if no honest peer would send the message; this ends the
- *	session.
+ *	session. OPEN must be answered, soon: a peer that has waited for two minutes
+ *	ends the session.
  * @event: the peer has posted a channel. The call may be spurious. The client may
  *	be destroying the channel, so the channel's memory must stay for a grace
  *	period after xway_chan_destroy(). Context: softirq, RCU read-side section.

@@ -10,7 +10,6 @@
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
-#include "heartbeat.h"
 #include "link.h"
 #include "peer.h"
 #include "reclaim.h"
@@ -185,10 +184,8 @@ void xway_ctl_send(const struct xway_client *client, struct xway_link *pub,
 		chan = xa_load(&link->chans, msg->from);
 		chan->expects = msg->type == XWAY_CTL_OPEN ? XWAY_CTL_ACCEPT : XWAY_CTL_CLOSE;
 	}
-	if (msg->type == XWAY_CTL_OPEN) {
-		WRITE_ONCE(link->unanswered, link->unanswered + 1);
-		xway_heartbeat_await();
-	}
+	if (msg->type == XWAY_CTL_OPEN)
+		xway_chan_asks(chan);
 	msg->service = client->service;
 	xway_ctl_put(link, msg);
 }
@@ -279,7 +276,6 @@ void xway_ctl_reset(struct link *link)
 {
 	WRITE_ONCE(link->ctl.prod, 0);
 	link->ctl.cons = 0;
-	WRITE_ONCE(link->unanswered, 0);
 }
 
 /**

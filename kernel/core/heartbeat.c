@@ -8,8 +8,6 @@
  * waits for the peer, or the peer owes an answer. Apart from that, the core asks the
  * transport now and then whether the peer has ended, in case nobody tells.
  */
-#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
-
 #include <linux/export.h>
 #include <linux/jiffies.h>
 #include <linux/workqueue.h>
@@ -26,13 +24,8 @@
 /* Interval of looks whether peers have ended, in jiffies */
 #define LOOK (30 * HZ)
 
-/* Seconds in which a peer that runs answers an OPEN; or twice that, as looks fall */
-#define ANSWER_SECONDS 30
-
 static void heartbeat_look(struct work_struct *work);
-static void await_look(struct work_struct *work);
 static DECLARE_DELAYED_WORK(look, heartbeat_look);
-static DECLARE_DELAYED_WORK(await, await_look);
 
 static void look_later(void)
 {
@@ -43,7 +36,6 @@ static void look_later(void)
 void xway_heartbeat_reset(struct link *link)
 {
 	link->heart.asked = false;
-	link->heart.awake = 0;
 	WRITE_ONCE(link->heart.silent, 0);
 }
 
@@ -136,64 +128,6 @@ out:
 }
 EXPORT_SYMBOL_GPL(xway_link_silent);
 
-/**
- * xway_heartbeat_await() - a peer was sent an OPEN: see that it answers
- *
- * Context: any.
- */
-void xway_heartbeat_await(void)
-{
-	queue_delayed_work(xway_core_wq, &await, HZ);
-}
-
-/**
- * xway_heartbeat_awaits() - look, once a second, whether a peer owes an answer
- * @link: the link
- *
- * A peer whose kernel runs, and that does not answer, would keep the pages of what was
- * offered for as long as the session lasts. So the session ends. Seconds in which the
- * peer does not run do not count.
- *
- * Context: process, may sleep; takes the link's lock.
- * Return: true if there must be another look.
- */
-bool xway_heartbeat_awaits(struct link *link)
-{
-	struct heart *h = &link->heart;
-	unsigned int silent = 0;
-	bool ret;
-
-	/* Nobody is asked for a sign without need. */
-	if (READ_ONCE(link->unanswered))
-		silent = xway_link_silent(&link->pub);
-	mutex_lock(&link->pub.lock);
-	ret = link->unanswered && link->pub.state == XWAY_LINK_UP;
-	h->awake = ret && !silent ? h->awake + 1 : 0;
-	if (h->awake == ANSWER_SECONDS) {
-		h->awake = 0;
-		if (xway_chan_unanswered(link)) {
-			pr_warn_ratelimited("%s runs, but has not answered an OPEN for %u s: the session ends\n",
-					    link->pub.name, ANSWER_SECONDS);
-			xway_link_broken(link);
-		}
-	}
-	mutex_unlock(&link->pub.lock);
-	return ret;
-}
-
-static void await_look(struct work_struct *work)
-{
-	struct link *link;
-	bool again = false;
-
-	mutex_lock(&xway_links_lock);
-	list_for_each_entry(link, &xway_links, node)
-		again |= xway_heartbeat_awaits(link);
-	mutex_unlock(&xway_links_lock);
-	if (again)
-		xway_heartbeat_await();
-}
-
 static void heartbeat_look(struct work_struct *work)
 {
 	struct link *link;
@@ -218,5 +152,4 @@ void __init xway_heartbeat_init(void)
 void xway_heartbeat_exit(void)
 {
 	cancel_delayed_work_sync(&look);
-	cancel_delayed_work_sync(&await);
 }

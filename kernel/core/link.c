@@ -100,7 +100,7 @@ static void link_work(struct work_struct *work)
 	if (link->pub.state == XWAY_LINK_UP || link->pub.state == XWAY_LINK_CONNECTING) {
 		/* An honest peer says CLOSING only after its channels have ended. */
 		see_closing(link);
-		closing = link->peer_closing || link->broken || link->gone;
+		closing = link->peer_closing || link->broken || link->gone || link->late;
 	}
 	mutex_unlock(&link->pub.lock);
 	if (closing)
@@ -192,6 +192,8 @@ int xway_link_prepare(struct link *link)
 	link->pub.state = XWAY_LINK_WAITING;
 	link->broken = false;
 	link->gone = false;
+	link->late = false;
+	link->awake = 0;
 	link->peer_closing = false;
 	link->told_up = 0;
 	xway_doorbell_reset(link);

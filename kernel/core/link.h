@@ -72,7 +72,6 @@ struct doorbell {
  * @last: private to xway_doorbell_post()
  * @at: when the last beat was sent, or last found not to be taken, in jiffies
  * @silent: seconds in which the peer gave no sign; read without the lock, too
- * @awake: seconds in which it did, one after another, and owed an answer
  */
 struct heart {
 	bool asked;
@@ -80,7 +79,6 @@ struct heart {
 	u32 last;
 	unsigned long at;
 	unsigned int silent;
-	unsigned int awake;
 };
 
 /**
@@ -113,6 +111,8 @@ struct ctl {
  * @version: the version of wire.h that this session uses
  * @broken: the peer has broken the rules of the link
  * @gone: the transport says that the peer has ended
+ * @late: the peer runs, and has owed an answer for too long
+ * @awake: seconds in which it did so since answer.c marked what it owes
  * @peer_closing: the peer has said that it ends the session
  * @was_up: the session was up before it began to end
  * @told_up: a bit for each service whose client was told that the session is up
@@ -125,7 +125,6 @@ struct ctl {
  * @import: the peer's arena
  * @reclaim: looks whether pages of the arena can be reclaimed
  * @chans: channels by number, struct xway_chan, or a value, see chan.c; readers use RCU
- * @unanswered: OPENs that the peer has not answered; read without the lock, too
  * @next_chan: where xa_alloc_cyclic() begins
  * @words_page: for each group of XWAY_CHANS_PER_PAGE numbers, the page of the own
  *	arena with their words; 0 if there is none
@@ -149,6 +148,8 @@ struct link {
 	u32 version;
 	bool broken;
 	bool gone;
+	bool late;
+	unsigned int awake;
 	bool peer_closing;
 	bool was_up;
 	u8 told_up;
@@ -163,7 +164,6 @@ struct link {
 	struct delayed_work reclaim;
 
 	struct xarray chans;
-	u32 unanswered;
 	u32 next_chan;
 	u32 words_page[XWAY_CHANS_MAX / XWAY_CHANS_PER_PAGE];
 	u8 words_used[XWAY_CHANS_MAX / XWAY_CHANS_PER_PAGE];
@@ -214,7 +214,9 @@ bool xway_client_open(struct link *link, const struct xway_ctl *msg);
 
 /* chan.c */
 bool xway_chan_ctl(struct link *link, const struct xway_ctl *msg);
-bool xway_chan_unanswered(struct link *link);
+void xway_chan_asks(const struct xway_chan *chan);
+bool xway_chan_owed(const struct link *link);
+bool xway_chan_mark_late(struct link *link);
 void xway_chan_forget(struct link *link);
 
 /* doorbell.c */

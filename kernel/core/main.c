@@ -5,6 +5,7 @@
 #include <linux/module.h>
 
 #include "addr.h"
+#include "answer.h"
 #include "arena.h"
 #include "heartbeat.h"
 #include "link.h"
@@ -64,6 +65,7 @@ err_local:
 err_reclaim:
 	xway_reclaim_exit();
 err_addr:
+	xway_answer_exit();	/* the self-tests have sent OPENs */
 	xway_addr_exit();
 err_link:
 	xway_link_exit();
@@ -78,6 +80,7 @@ static void __exit core_exit(void)
 	xway_core_netlink_exit();
 	xway_xenbus_exit();
 	xway_heartbeat_exit();
+	xway_answer_exit();
 	xway_local_stop();
 	xway_revoke_flush();
 	xway_local_exit();

@@ -170,7 +170,7 @@ void xway_adopt_missed(void)
 
 /*
  * Does somebody inside TCP's own calls wait for bytes or for room? The socket is locked by
- * bh_lock_sock() and owned by nobody, so who waits has queued.
+ * bh_lock_sock(), and nobody inside those calls owns it, so who waits has queued.
  * @known: how many of them may wait there
  */
 static bool waits_in_tcp(const struct xway_conn *conn, struct sock *sk, int known)
@@ -281,28 +281,35 @@ void xway_adopt_settle(void)
 }
 
 /*
- * See whether somebody waits in TCP's calls of a socket that connect() has attached. connect()
- * itself may, if it has not got the processor yet. Return: false while somebody has the socket,
- * or waits for it; @own: the caller has it.
+ * See whether somebody waits in TCP's calls of a socket that connect() has attached, unless that
+ * was seen before. connect() itself may, if it has not got the processor yet. Return: false while
+ * somebody has the socket, or waits for it; @own: the caller has it.
  */
 static bool look_connected(struct xway_conn *conn, struct sock *sk, bool own)
 {
-	bool queued, ret;
+	bool busy = false;
 
 	local_bh_disable();
 	bh_lock_sock(sk);
-	/* Who queues there holds the spinlock that is held here. */
-	queued = waitqueue_active(&sk->sk_lock.wq);
-	ret = conn->sk != sk || (!queued && (own || !sock_owned_by_user(sk)));
-	if (ret && conn->sk == sk) {
-		clear_bit(XWAY_F_CONNECTED, &conn->flags);
-		clear_bit(XWAY_F_LOOK, &conn->flags);
-		if (waits_in_tcp(conn, sk, sk->sk_socket && sk->sk_socket->state == SS_CONNECTING))
-			set_bit(XWAY_F_UNSETTLED, &conn->flags);
+	if (conn->sk == sk && test_bit(XWAY_F_CONNECTED, &conn->flags)) {
+		/* Who queues there holds the spinlock that is held here. */
+		busy = waitqueue_active(&sk->sk_lock.wq);
+		busy |= !own && sock_owned_by_user(sk);
+		if (busy) {
+			set_bit(XWAY_F_LOOK, &conn->flags);
+		} else {
+			bool connecting = sk->sk_socket && sk->sk_socket->state == SS_CONNECTING;
+
+			if (waits_in_tcp(conn, sk, connecting))
+				set_bit(XWAY_F_UNSETTLED, &conn->flags);
+			clear_bit(XWAY_F_LOOK, &conn->flags);
+			/* Last: pairs with xway_adopt_unsettled(). */
+			clear_bit_unlock(XWAY_F_CONNECTED, &conn->flags);
+		}
 	}
 	bh_unlock_sock(sk);
 	local_bh_enable();
-	return ret;
+	return !busy;
 }
 
 /**
@@ -328,8 +335,8 @@ void xway_adopt_look(struct xway_conn *conn, struct sock *sk)
  * Who has loaded a function of TCP's as connect() attaches the socket, and takes the lock
  * after that, waits there once the connection is established. attach() has counted those that
  * may. This finds who has no reference that it can count: a request of io_uring. Whoever gets
- * that far only now is missed: for that he has not run since connect(). So is one, if a
- * connect() that was not to wait, or was interrupted, was never called again.
+ * that far only now is missed, or was woken to take the lock and has not run yet. So is one, if
+ * a connect() that was not to wait, or was interrupted, was never called again.
  *
  * Context: process, may sleep.
  * Return: true if so. It is settled, then the peer may ask again.
@@ -340,14 +347,13 @@ bool xway_adopt_unsettled(struct xway_conn *conn)
 	unsigned int i;
 	bool busy = false;
 
-	if (test_bit(XWAY_F_CONNECTED, &conn->flags))
+	/* Before XWAY_F_UNSETTLED: pairs with look_connected(), which a sender may be in. */
+	if (test_bit_acquire(XWAY_F_CONNECTED, &conn->flags))
 		sk = xway_conn_hold_sk(conn);
 	for (i = 0; sk && i < OWNED_LOOKS; i++) {
-		/* Who sends may have looked meanwhile. */
-		busy = test_bit(XWAY_F_CONNECTED, &conn->flags) && !look_connected(conn, sk, false);
+		busy = !look_connected(conn, sk, false);
 		if (!busy)
 			break;
-		set_bit(XWAY_F_LOOK, &conn->flags);
 		usleep_range(20, 100);
 	}
 	if (sk)

@@ -658,9 +658,10 @@ static void state_changed(struct sock *sk, int old, int new)
 	if (!conn)
 		return;
 	/* At SYN_SENT the active end had no route, and perhaps no port, yet. */
-	if (new == TCP_ESTABLISHED)
-		why = xway_excluded(sk) ? XWAY_R_PORT :
-		      xway_ipsec_set(sk) ? XWAY_R_IPSEC : XWAY_R_NONE;
+	if (new == TCP_ESTABLISHED && xway_excluded(sk))
+		why = XWAY_R_PORT;
+	else if (new == TCP_ESTABLISHED && xway_ipsec_set(sk))
+		why = XWAY_R_IPSEC;
 	else if (new == TCP_SYN_RECV)	/* the peer called connect(), too */
 		why = XWAY_R_SIMULTANEOUS;
 	if (why != XWAY_R_NONE)

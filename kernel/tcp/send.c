@@ -226,6 +226,8 @@ static int do_sendmsg(struct xway_conn **held, struct sock *sk,
 		size_t piece = SIZE_MAX;
 
 		if (!(conn->tx.gen & 1) && !xway_tx_to_ring(conn, sk)) {
+			if (unlikely(test_bit(XWAY_F_LOOK, &conn->flags)))
+				xway_adopt_look(conn, sk);
 			/* What a cut has left comes first. */
 			if (unlikely(!xway_tx_resend(conn, sk))) {
 				ret = tx_ended(sk) ? -EPIPE :
@@ -265,8 +267,6 @@ static int do_sendmsg(struct xway_conn **held, struct sock *sk,
 			if (unlikely(why != XWAY_R_NONE))
 				tx_refuse(conn, sk, why);
 			xway_conn_want(conn);
-			if (unlikely(test_bit(XWAY_F_LOOK, &conn->flags)))
-				xway_adopt_look(conn, sk);
 			continue;
 		}
 		if (tx_ended(sk)) {

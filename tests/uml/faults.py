@@ -93,8 +93,8 @@ TESTED = [
     Fault(
         "a message that is not due",
         "core/chan.c",
-        "next = expects_after(link, chan->expects, msg->type);\n\tif (next < 0)",
-        "next = max(expects_after(link, chan->expects, msg->type), 0);\n\tif (next < 0)",
+        "next = expects_after(chan->expects, msg->type);\n\tif (next < 0)",
+        "next = max(expects_after(chan->expects, msg->type), 0);\n\tif (next < 0)",
         "chan_expects",
     ),
     Fault(
@@ -166,10 +166,10 @@ TESTED = [
     ),
     Fault(
         "an answer may be owed for ever",
-        "core/heartbeat.c",
-        "if (xway_chan_unanswered(link)) {",
+        "core/answer.c",
+        "if (xway_chan_mark_late(link)) {",
         "if (0) {",
-        "heart_owes",
+        "answer_late",
     ),
     Fault(
         "an offer with something behind it",

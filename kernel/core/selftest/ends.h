@@ -18,6 +18,7 @@ extern const struct xway_test chan_tests[];
 extern const struct xway_test ctl_tests[];
 extern const struct xway_test doorbell_tests[];
 extern const struct xway_test heartbeat_tests[];
+extern const struct xway_test answer_tests[];
 extern const struct xway_test reclaim_tests[];
 extern const struct xway_test peer_tests[];
 extern const struct xway_test client_tests[];

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Tests of the heartbeat */
-#include "core/heartbeat.h"
 #include "ends.h"
 
 /* Ask as if so many jiffies had passed since the last beat. */
@@ -53,46 +52,6 @@ static bool heart_beats_full(void)
 	return true;
 }
 
-/* Look for so many seconds whether the peer owes an answer. Return: whether it still does. */
-static bool await(unsigned int seconds)
-{
-	bool ret = false;
-
-	while (seconds--)
-		ret = xway_heartbeat_awaits(end(P));
-	return ret;
-}
-
-/* A peer that runs answers an OPEN, or loses the session; also where nobody waits any more. */
-static bool heart_owes(void)
-{
-	EXPECT(!await(1));
-	say(P, XWAY_CTL_OPEN);
-	EXPECT(await(29));
-	EXPECT(given(P, XWAY_CTL_ACCEPT) && !await(90));
-	EXPECT(given(P, XWAY_CTL_CLOSE));
-	/* A peer that does not run has time. */
-	say(P, XWAY_CTL_OPEN);
-	EXPECT(await(59));
-	end(P)->heart.silent = 1;
-	EXPECT(await(90));
-	end(P)->heart.silent = 0;
-	EXPECT(await(29) && !end(P)->broken);
-	EXPECT(await(1) && end(P)->broken);
-	return true;
-}
-
-static bool heart_owes_a_tombstone(void)
-{
-	say(P, XWAY_CTL_OPEN);
-	destroy(P);
-	EXPECT(end(P)->pub.n_chans == 1);
-	/* OPEN may have come just after a look. */
-	EXPECT(await(59) && !end(P)->broken);
-	EXPECT(await(1) && end(P)->broken);
-	return true;
-}
-
 /* The session of a peer that has ended ends, though nobody says so. */
 static bool heart_stops(void)
 {
@@ -111,8 +70,6 @@ static bool heart_stops(void)
 const struct xway_test heartbeat_tests[] = {
 	{ "heart_beats", heart_beats, UP },
 	{ "heart_beats_full", heart_beats_full, UP },
-	{ "heart_owes", heart_owes, CHANNEL },
-	{ "heart_owes_a_tombstone", heart_owes_a_tombstone, CHANNEL },
 	{ "heart_stops", heart_stops, UP },
 	{}
 };

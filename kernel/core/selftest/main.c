@@ -112,6 +112,7 @@ static const struct xway_test *const subjects[] = {
 	ctl_tests,
 	doorbell_tests,
 	heartbeat_tests,
+	answer_tests,
 	reclaim_tests,
 	peer_tests,
 	client_tests,

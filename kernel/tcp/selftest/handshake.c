@@ -298,12 +298,37 @@ static bool owner_looks(void)
 	lock_sock(sk);
 	xway_adopt_look(conn[A], sk);
 	release_sock(sk);
-	EXPECT(!(conn[A]->flags & (BIT(XWAY_F_LOOK) | BIT(XWAY_F_CONNECTED))));
+	EXPECT(!(conn[A]->flags & (BIT(XWAY_F_LOOK) | BIT(XWAY_F_CONNECTED) |
+				   BIT(XWAY_F_UNSETTLED))));
 	sk->sk_lock.owned = 1;
 	ok = give(A, &open) && take(A, &msg) && msg.ctl.type == XWAY_CTL_ACCEPT;
 	sk->sk_lock.owned = 0;
 	EXPECT(ok);
 	return true;
+}
+
+/* It finds somebody who sleeps in TCP's calls: no channel yet. */
+static bool owner_finds(void)
+{
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	struct sock *sk = (struct sock *)tp[A];
+	union xway_sock_ctl open;
+	bool ok;
+
+	dress_up();
+	EXPECT(ask(&open));
+	set_bit(XWAY_F_CONNECTED, &conn[A]->flags);
+	set_bit(XWAY_F_LOOK, &conn[A]->flags);
+	add_wait_queue(sk_sleep(sk), &wait);
+	lock_sock(sk);
+	xway_adopt_look(conn[A], sk);
+	release_sock(sk);
+	remove_wait_queue(sk_sleep(sk), &wait);
+	EXPECT(!test_bit(XWAY_F_CONNECTED, &conn[A]->flags));
+	EXPECT(test_bit(XWAY_F_UNSETTLED, &conn[A]->flags));
+	ok = declined(&open, XWAY_DECLINE_LATER);
+	clear_bit(XWAY_F_UNSETTLED, &conn[A]->flags);
+	return ok;
 }
 
 /* What a peer may leave in its rings is limited. */
@@ -552,6 +577,7 @@ const struct xway_test handshake_tests[] = {
 	{ "accept_after_abort", accept_after_abort, ATTACHED },
 	{ "unsettled", unsettled, ATTACHED },
 	{ "owner_looks", owner_looks, ATTACHED },
+	{ "owner_finds", owner_finds, ATTACHED },
 	{ "rings_limit", rings_limit, ATTACHED },
 	{ "rings_limit_asking", rings_limit_asking, ATTACHED },
 	{ "rings_alike", rings_alike, ATTACHED },
