@@ -10,6 +10,7 @@ from rig.guest import Guest
 from rig.machine import Machine
 from tests import traffic
 from tests.traffic import Ends, linked, until
+from tests.xen.test_life import TALK_MOST, enough, talk
 
 MIB = 1 << 20
 MODULE = "xway_dgram_test"
@@ -217,6 +218,27 @@ def test_unloaded_while_the_peer_is_silent(ends: Ends, opens: int) -> None:
         for guest, was in zip(guests, before[1:], strict=True):
             now = traffic.moved(was, traffic.counters(guest))
             assert not now["violations"] + now["links_down"], now
+    for guest in guests:
+        traffic.settled(guest)
+
+
+@pytest.mark.rig(type="pv", kernel="6.12", deep=True)
+def test_answer_that_does_not_come(ends: Ends) -> None:
+    """A peer that runs, and whose client hangs, loses the session, in order: sockets lose nothing by that."""
+    guests = (ends.passive, ends.active)
+    with loaded(*guests):
+        asks, silent = sorted(guests, key=lambda guest: counts(guest)["opens"] != 1)
+        streams = talk(ends, TALK_MOST)
+        before = traffic.counters(asks)
+        silent.run(f"echo silent >$(echo {FILES})")
+        unload(asks)
+        load(asks)
+        until(lambda: traffic.moved(before, traffic.counters(asks))["links_down"] > 0, "the session's end")
+        assert "has not answered an OPEN" in asks.run("dmesg").stdout
+        live(*guests)
+        until(lambda: traffic.by_rings(*guests), "the streams on the ring again")
+        assert not traffic.moved(before, traffic.counters(asks))["violations"]
+        enough(ends, *streams)
     for guest in guests:
         traffic.settled(guest)
 
