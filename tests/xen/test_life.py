@@ -21,7 +21,7 @@ pytestmark = pytest.mark.rig(type="pv", kernel="6.12")
 
 TALK = r"""
 import hashlib, os, socket, sys, threading, time
-role, host, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+role, host, seconds, unit = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])
 if role == "listen":
     c, _ = socket.create_server((host, 6100), reuse_port=True).accept()
 else:
@@ -30,7 +30,7 @@ sent, got = hashlib.sha256(), hashlib.sha256()
 def send():
     block, end, n = bytes(range(256)) * 64, time.monotonic() + seconds, 0
     while time.monotonic() < end and not os.path.exists("/tmp/talk.enough"):
-        part = block[n % 256 : n % 256 + 1 + n % 16000]
+        part = block[n % 256 : n % 256 + unit * (1 + n % (16000 // unit))]
         c.sendall(part)
         sent.update(part)
         n += 1
@@ -52,23 +52,26 @@ except OSError as e:
 """
 
 
-def begin_talk(ends: Ends, seconds: float) -> tuple:
-    """Both ends send for some time, or until there has been enough; returns the programs, connected."""
+def begin_talk(ends: Ends, seconds: float, unit: int = 1) -> tuple:
+    """Both ends send for some time, or until there has been enough; returns the programs, connected.
+
+    unit: of which each call sends a multiple, in bytes
+    """
     for guest in (ends.passive, ends.active):
         guest.write("/tmp/talk.py", TALK)
         guest.run("rm -f /tmp/talk.enough")
-    a = ends.passive.start(f"exec python3 /tmp/talk.py listen {ends.address} {seconds}")
+    a = ends.passive.start(f"exec python3 /tmp/talk.py listen {ends.address} {seconds} {unit}")
     ends.passive.run(
         "for i in $(seq 1000); do ss -Hltn sport = :6100 | grep -q . && exit 0; sleep 0.1; done; exit 1"
     )
-    b = ends.active.start(f"exec python3 /tmp/talk.py connect {ends.address} {seconds}")
+    b = ends.active.start(f"exec python3 /tmp/talk.py connect {ends.address} {seconds} {unit}")
     ends.active.run("until ss -Htn state established dport = :6100 | grep -q .; do sleep 0.1; done")
     return a, b
 
 
-def talk(ends: Ends, seconds: float) -> tuple:
+def talk(ends: Ends, seconds: float, unit: int = 1) -> tuple:
     """Begin to talk, and wait until it goes by ring."""
-    a, b = begin_talk(ends, seconds)
+    a, b = begin_talk(ends, seconds, unit)
     until(lambda: traffic.by_rings(ends.active), "the connection on the ring")
     return a, b
 
