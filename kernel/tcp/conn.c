@@ -489,20 +489,6 @@ void xway_conn_queue(struct xway_conn *conn)
 }
 
 /**
- * xway_conn_queue_in() - have the helper look, after a while
- * @conn: connection, by a reference
- * @delay: jiffies; if it is queued already, it looks when that is due
- *
- * Context: any but hard interrupt.
- */
-void xway_conn_queue_in(struct xway_conn *conn, unsigned long delay)
-{
-	xway_conn_get(conn);
-	if (!queue_delayed_work(xway_conn_wq, &conn->work, delay))
-		xway_conn_put(conn);
-}
-
-/**
  * xway_conn_reason() - why a connection leaves its ring: the first reason is kept and counted
  * @conn: connection
  * @reason: why, or XWAY_R_NONE

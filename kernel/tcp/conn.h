@@ -299,7 +299,6 @@ const struct xway_link *xway_conn_link(const struct xway_conn *conn);
 struct xway_conn *xway_conn_find(struct xway_link *link,
 				 const struct xway_tuple *t, u64 mac, u32 *why);
 void xway_conn_queue(struct xway_conn *conn);
-void xway_conn_queue_in(struct xway_conn *conn, unsigned long delay);
 void xway_conn_reason(struct xway_conn *conn, enum xway_reason reason);
 bool xway_conn_set_park(struct xway_conn *conn);
 void xway_conn_want(struct xway_conn *conn);

@@ -39,6 +39,14 @@
  */
 #define CUT (3 * HZ)
 
+/* Have the helper look after @delay jiffies, or earlier if it is queued already. */
+static void conn_queue_in(struct xway_conn *conn, unsigned long delay)
+{
+	xway_conn_get(conn);
+	if (!queue_delayed_work(xway_conn_wq, &conn->work, delay))
+		xway_conn_put(conn);
+}
+
 /*
  * Try a fallback again, each time after twice as long. Looks of the helper for
  * other reasons do not lengthen that time.
@@ -51,7 +59,7 @@ static void conn_retry(struct xway_conn *conn)
 		conn->retry_at = jiffies + conn->retry_in;
 	}
 	set_bit(XWAY_F_RETRY, &conn->flags);
-	xway_conn_queue_in(conn, conn->retry_at - jiffies);
+	conn_queue_in(conn, conn->retry_at - jiffies);
 }
 
 /*
@@ -90,7 +98,7 @@ static bool conn_lock(struct xway_conn *conn, struct sock *sk)
 		sk->sk_lock.owned = 1;
 	spin_unlock_bh(&sk->sk_lock.slock);
 	if (owned)
-		xway_conn_queue_in(conn, HZ);
+		conn_queue_in(conn, HZ);
 	else
 		mutex_acquire(&sk->sk_lock.dep_map, 0, 1, _RET_IP_);
 	return !owned;
@@ -201,7 +209,7 @@ static void conn_spill(struct xway_conn *conn)
 		 * connection.
 		 */
 		if (left > 0)
-			xway_conn_queue_in(conn, left);
+			conn_queue_in(conn, left);
 		else if (!xway_link_gone(conn->chan.link))
 			xway_rx_cut(conn);
 	}
@@ -322,7 +330,7 @@ static void conn_check_wait(struct xway_conn *conn, struct sock *sk)
 			WRITE_ONCE(conn->stalls, conn->stalls + 1);
 	} else {
 		set_bit(XWAY_F_WAITING, &conn->flags);
-		xway_conn_queue_in(conn, min(stall - waited, look_after(conn, sk)));
+		conn_queue_in(conn, min(stall - waited, look_after(conn, sk)));
 	}
 }
 
