@@ -165,6 +165,16 @@ asyncio.run(main())
 
 
 @contextmanager
+def paused(dom0: Guest, name: str) -> Iterator[None]:
+    """Have a guest paused inside."""
+    dom0.run(["xl", "pause", name])
+    try:
+        yield
+    finally:
+        dom0.run(["xl", "unpause", name])
+
+
+@contextmanager
 def echoing(guest: Guest, port: int) -> Iterator[None]:
     """Have a guest send back what comes by connections to this port."""
     server = guest.start(f"ulimit -n 65536; exec python3 -c '{ECHO}' {port}")

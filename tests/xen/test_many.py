@@ -178,10 +178,9 @@ def test_paused(machine: Machine, ends: Ends, client: tuple[int, Any]) -> None:
     """All wait for a peer that does not run for a while, and then go on by the rings that they have."""
     count, program = client
     before = traffic.counters(ends.active)
-    machine.dom0.run("xl pause g1")
-    ends.active.run("echo >/tmp/go")
-    until(lambda: any(peer["silent_s"] > 2 for peer in traffic.xway(ends.active, "peer")), "silence", 60)
-    machine.dom0.run("xl unpause g1")
+    with traffic.paused(machine.dom0, "g1"):
+        ends.active.run("echo >/tmp/go")
+        until(lambda: any(peer["silent_s"] > 2 for peer in traffic.xway(ends.active, "peer")), "silence", 60)
     assert fared(ends, program) == {"went on": count}
     moved = traffic.moved(before, traffic.counters(ends.active))
     assert moved["rx_ring_bytes"] == count * UNREAD + moved["tx_ring_bytes"], moved

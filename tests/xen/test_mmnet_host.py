@@ -162,8 +162,7 @@ def test_guest_that_stops(machine: Machine) -> None:
         g1.write("/tmp/flood.py", FLOOD)
         g1.run(f"ping -c 1 {g2.ip4}")
         before = own(dom0, mm)
-        dom0.run("xl pause g2")
-        try:
+        with traffic.paused(dom0, "g2"):
             # More than the ring takes, and then more than netfront has slots and g1's socket has memory
             # for: at once, since after the end of patience all goes by netback, which holds it.
             g1.run(["python3", "/tmp/flood.py", g2.ip4, "950"])
@@ -173,8 +172,6 @@ def test_guest_that_stops(machine: Machine) -> None:
             assert waiting and 200 < int(waiting[1]) <= 257, waiting
             assert "3 received" in g1.run(f"ping -c 3 -i 0.2 -W 5 {dom0.ip4}").stdout
             until(lambda: own(dom0, mm)["tx_stalled"] > before["tx_stalled"], "the end of patience", 60)
-        finally:
-            dom0.run("xl unpause g2")
         exchange(dom0, g2, g2.ip4, 1)
         until(lambda: takes(dom0, g2), "domain 0's device")
         moved = own(dom0, mm)["tx_bytes"]

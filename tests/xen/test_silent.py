@@ -91,16 +91,6 @@ def silent(guest: Guest) -> int:
 
 
 @contextmanager
-def paused(machine: Machine) -> Iterator[None]:
-    """Have g1 paused inside."""
-    machine.dom0.run("xl pause g1")
-    try:
-        yield
-    finally:
-        machine.dom0.run("xl unpause g1")
-
-
-@contextmanager
 def spinning(ends: Ends) -> Iterator[None]:
     """Have the kernel of g1 keep its CPU with interrupts off inside, for 30 s."""
     hung = ends.passive
@@ -129,7 +119,7 @@ def test_hangs(machine: Machine, ends: Ends, client: Any, way: str) -> None:
         conns = traffic.xway(guest, "conn")
         assert [(c["tx"], c["rx"]) for c in conns] == [("ring", "ring")] * 6, conns
     before = traffic.counters(guest)
-    with spinning(ends) if way == "spins" else paused(machine):
+    with spinning(ends) if way == "spins" else traffic.paused(machine.dom0, "g1"):
         guest.run("echo >/tmp/go")
         if way != "tcp":
             until(lambda: silent(guest) > 2, "the peer seen as silent")
@@ -186,7 +176,7 @@ def test_limit_of_the_system(machine: Machine, ends: Ends) -> None:
             client = guest.start(f"exec python3 /tmp/alone.py {ends.address} <>/tmp/go")
             said(guest, client, "open")
             assert [(c["tx"], c["rx"]) for c in traffic.xway(guest, "conn")] == [("ring", "ring")]
-            with paused(machine):
+            with traffic.paused(machine.dom0, "g1"):
                 guest.run("echo >/tmp/go")
                 said(guest, client, "ended")
             _, code, seconds = client.wait(60).stdout.splitlines()[-1].split()
@@ -256,7 +246,7 @@ def alone(machine: Machine, ends: Ends, way: str) -> Iterator[tuple[Any, Any]]:
     guest, dom0 = ends.active, machine.dom0
     before = traffic.counters(guest)
     streams = talk(ends, 60)
-    with paused(machine):
+    with traffic.paused(dom0, "g1"):
         LEAVE[way](dom0, guest)
         all_out(guest)
         moved = traffic.moved(before, traffic.counters(guest))
