@@ -196,7 +196,7 @@ const char *mm_device_state(const struct mm_port *port)
 void mm_device_destroy(struct mm_port *port)
 {
 	rtnl_lock();
-	mm_shade_set(port, NULL);
+	mm_pairs_set(port, NULL);
 	unregister_netdevice(port->dev);
 	rtnl_unlock();
 	/* mm_port_event() may still run for the last channel. After that nothing queues work. */

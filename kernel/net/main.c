@@ -89,7 +89,7 @@ static int __init mm_init(void)
 	mm_wq = alloc_workqueue("mmnet", WQ_UNBOUND, 0);
 	if (!mm_wq)
 		return -ENOMEM;
-	err = mm_selftest() ?: mm_shade_init();
+	err = mm_selftest() ?: mm_vifs_init();
 	if (err)
 		goto err_wq;
 	err = xway_client_register(&mm_client);
@@ -99,7 +99,7 @@ static int __init mm_init(void)
 	return 0;
 
 err_shade:
-	mm_shade_exit();
+	mm_vifs_exit();
 err_wq:
 	destroy_workqueue(mm_wq);
 	return err;
@@ -108,7 +108,7 @@ err_wq:
 static void __exit mm_exit(void)
 {
 	xway_client_unregister(&mm_client);
-	mm_shade_exit();
+	mm_vifs_exit();
 	mm_ports_exit();
 	destroy_workqueue(mm_wq);
 }

@@ -54,7 +54,7 @@ struct mm_words {
 
 	u32 cons __aligned(64);
 	u32 want_data;
-	u32 vifs;	/* bits: of these vifs the reader takes packets, see shade.c */
+	u32 vifs;	/* bits: of these vifs the reader takes packets, see pairs.c */
 	u32 lazy;	/* the reader waits for more: see coalesce.c */
 	u32 stop;	/* MM_STOP* */
 };
@@ -158,7 +158,7 @@ enum mm_count {
  * @ring_kib: KiB of the own ring, for channels that begin later; 0: the module's; as @up
  * @tend: opens a channel, or ends a broken one
  * @began: when the last channel began, in jiffies; under the link's lock
- * @pairs: vifs of which packets are taken: see shade.c
+ * @pairs: vifs of which packets are taken: see shade.h
  * @opened: the module has brought up the device; once, and under the RTNL
  * @ours: it did so last, so the device takes nothing but what is for vifs
  * @no_ipv6: it has turned IPv6 off there
@@ -285,14 +285,14 @@ void mm_port_up(struct xway_link *link);
 void mm_port_drain(struct xway_link *link);
 void mm_port_abort(struct xway_link *link, bool dead);
 
-/* shade.c: packets of virtual interfaces */
-int mm_shade_init(void);
-void mm_shade_exit(void);
-void mm_shade_soon(void);
-void mm_shade_set(struct mm_port *port, const char *text);
+/* pairs.c: which vifs are on one bridge; vifs.c: those of this domain; shade.c: their packets */
+void mm_pairs_set(struct mm_port *port, const char *text);
+void mm_pairs_names(const struct mm_port *port, char *text, size_t size);
+int mm_vifs_init(void);
+void mm_vifs_exit(void);
+void mm_vifs_soon(void);
 bool mm_shade_return(struct mm_port *port, struct sk_buff *skb);
 void mm_shade_resend(struct work_struct *work);
-void mm_shade_names(const struct mm_port *port, char *text, size_t size);
 
 /* tx.c */
 netdev_tx_t mm_tx(struct sk_buff *skb, struct net_device *dev);

@@ -21,7 +21,7 @@ int mm_netlink_show(struct xway_link *link, struct sk_buff *skb)
 	    nla_put_string(skb, XWAY_A_DEVICE, port->dev->name) ||
 	    nla_put_string(skb, XWAY_A_STATE, mm_device_state(port)))
 		return -EMSGSIZE;
-	mm_shade_names(port, vifs, sizeof(vifs));
+	mm_pairs_names(port, vifs, sizeof(vifs));
 	mm_port_rings(port, &kib, &peer_kib);
 	if (nla_put_string(skb, XWAY_A_VIFS, vifs) ||
 	    nla_put_u32(skb, XWAY_A_RING_KIB, kib) ||

@@ -72,7 +72,7 @@ static void join(struct mm_port *port, struct xway_link *link, char *policy)
 	mutex_unlock(&port->lock);
 	/* The session may be up already. */
 	mod_delayed_work(xway_core_wq, &port->tend, 0);
-	mm_shade_soon();
+	mm_vifs_soon();
 }
 
 /* Work: the peer has not come back. */
@@ -159,7 +159,7 @@ static void leave(struct xway_link *link, unsigned long linger_for)
 	mutex_unlock(&port->lock);
 	xway_link_put(link);
 	mod_delayed_work(mm_wq, &port->linger, linger_for);
-	mm_shade_soon();
+	mm_vifs_soon();
 }
 
 /* Give a link the device of its peer, or a new one soon. Return: false without memory. */
@@ -206,7 +206,7 @@ void mm_ports_policy(struct xway_link *link, const char *text)
 	w = wait_of(link);
 	if (policy && port) {
 		swap(port->policy, policy);
-		mm_shade_soon();
+		mm_vifs_soon();
 	} else if (policy && w) {
 		swap(w->policy, policy);
 	} else if (policy && enter(link, policy)) {
@@ -245,7 +245,7 @@ void mm_ports_shade(void)
 
 	mutex_lock(&mm_ports_lock);
 	list_for_each_entry(port, &ports, node)
-		mm_shade_set(port, port->link ? port->policy : NULL);
+		mm_pairs_set(port, port->link ? port->policy : NULL);
 	mutex_unlock(&mm_ports_lock);
 	memalloc_noio_restore(noio);
 }
