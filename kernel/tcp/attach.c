@@ -28,6 +28,7 @@
 #include "conn.h"
 #include "exclude.h"
 #include "ipsec.h"
+#include "others.h"
 #include "proto.h"
 #include "adopt.h"
 #include "attach.h"
@@ -442,8 +443,8 @@ bool xway_attach_adopt(struct sock *sk)
 /**
  * xway_attach_why_not() - why an open connection with a peer is not attached
  * @sk: its socket, locked by bh_lock_sock(); an owner may be at work, so this is of the moment
- * @why: set to the reason; XWAY_R_NONE if nothing here keeps it from being adopted, as after
- *	a fallback because of something that has passed, or for what the other end uses
+ * @why: set to the reason; else to that for which it has fallen back, if that is known; else to
+ *	XWAY_R_NONE
  *
  * Who may look into another network namespace alone learns nothing there of which addresses
  * are peers': its own addresses are none of this domain's.
@@ -471,6 +472,8 @@ bool xway_attach_why_not(struct sock *sk, enum xway_reason *why)
 	if (*why == XWAY_R_NONE && !sock_owned_by_user(sk) &&
 	    (!sk->sk_socket || !xway_proto_has_base_ops(sk)))
 		*why = XWAY_R_BUSY;
+	if (*why == XWAY_R_NONE)
+		*why = xway_others_noted(sk);
 	return true;
 }
 
@@ -483,6 +486,12 @@ static void account(const struct xway_conn *conn, struct sock *sk)
 {
 	tcp_sk(sk)->bytes_sent += xway_conn_counted(conn->tx.ring_bytes);
 	tcp_sk(sk)->bytes_received += xway_conn_counted(conn->rx.ring_bytes);
+}
+
+/* What has this end turned off may be on again later, and so may a link. */
+static bool passes(enum xway_reason why)
+{
+	return why == XWAY_R_LINK || (why == XWAY_R_OFF && !xway_attach_is_on());
 }
 
 /**
@@ -522,6 +531,7 @@ void xway_detach(struct xway_conn *conn, struct sock *sk)
 		wake_up_interruptible_all(sk_sleep(sk));
 		if (!test_bit(XWAY_F_CLOSED, &conn->flags)) {
 			xway_count(DETACHED);
+			xway_others_note(sk, passes(conn->reason) ? XWAY_R_NONE : conn->reason);
 			xway_reader_to_tcp(sk);
 		}
 	}
@@ -551,7 +561,7 @@ void xway_attach_accepted(struct xway_conn *conn, struct sock *sk)
 		why = XWAY_R_KERNEL;
 	if (why == XWAY_R_NONE)
 		return;
-	atomic64_inc(&xway_reasons[why]);
+	xway_conn_reason(conn, why);
 	xway_detach(conn, sk);
 }
 
@@ -664,8 +674,7 @@ static void state_changed(struct sock *sk, int old, int new)
 		why = XWAY_R_IPSEC;
 	else if (new == TCP_SYN_RECV)	/* the peer called connect(), too */
 		why = XWAY_R_SIMULTANEOUS;
-	if (why != XWAY_R_NONE)
-		atomic64_inc(&xway_reasons[why]);
+	xway_conn_reason(conn, why);
 	if (new == TCP_ESTABLISHED && why == XWAY_R_NONE)
 		xway_conn_established(conn, sk);
 	else	/* or connect() failed */

@@ -1,15 +1,56 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Others: open connections with peers that are not attached, for who asks why. Nothing is
- * kept of them, so TCP's hash is looked through, as inet_diag does it.
+ * Others: open connections with peers that are not attached, for who asks why. There is no
+ * list of them, so TCP's hash is looked through, as inet_diag does it. Of those that fell
+ * back a note says why, by the number of the socket's inode, until another one takes its place.
  */
+#include <linux/hash.h>
 #include <net/inet_hashtables.h>
 #include <net/tcp.h>
 
 #include "attach.h"
 #include "others.h"
 
+#define NOTES_BITS 10
+#define NOTE_WHY 32	/* above the inode's number */
 #define BUCKETS 1024u	/* empty ones between two looks whether others want the processor */
+
+static u64 notes[1 << NOTES_BITS];
+
+static_assert(sizeof(long) == sizeof(u64));	/* so a note is read and written as a whole */
+
+/**
+ * xway_others_note() - a connection is attached no more
+ * @sk: its socket
+ * @why: the reason, or XWAY_R_NONE if there is nothing to tell of it any more
+ *
+ * Context: any but hard interrupts.
+ */
+void xway_others_note(struct sock *sk, enum xway_reason why)
+{
+	u32 ino = sock_i_ino(sk);
+	u64 *note = &notes[hash_32(ino, NOTES_BITS)];
+
+	if (why != XWAY_R_NONE && ino)
+		WRITE_ONCE(*note, (u64)why << NOTE_WHY | ino);
+	else if ((u32)READ_ONCE(*note) == ino)
+		WRITE_ONCE(*note, 0);
+}
+
+/**
+ * xway_others_noted() - why a connection has fallen back
+ * @sk: its socket
+ *
+ * Context: any but hard interrupts.
+ * Return: XWAY_R_NONE if it has not, or nothing is known of it any more.
+ */
+enum xway_reason xway_others_noted(struct sock *sk)
+{
+	u32 ino = sock_i_ino(sk);
+	u64 note = READ_ONCE(notes[hash_32(ino, NOTES_BITS)]);
+
+	return ino && (u32)note == ino ? note >> NOTE_WHY : XWAY_R_NONE;
+}
 
 /* Is it open, with a peer, and not attached? RCU read-side section; the socket stays. */
 static bool is_other(const struct sock *sk, const struct net *net)

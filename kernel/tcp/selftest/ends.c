@@ -13,7 +13,7 @@ struct xway_conn *conn[2];
 struct tcp_sock *tp[2];
 int woken[2];
 static bool registered, dressed;
-static struct socket files[2];
+static struct socket_alloc files[2];
 
 static void ready(struct sock *sk)
 {
@@ -99,9 +99,9 @@ void dress_up(void)
 		sk->sk_peek_off = -1;
 		sk->sk_max_pacing_rate = ~0UL;
 		memset(&files[i], 0, sizeof(files[i]));
-		init_waitqueue_head(&files[i].wq.wait);
-		RCU_INIT_POINTER(sk->sk_wq, &files[i].wq);
-		sk_set_socket(sk, &files[i]);
+		init_waitqueue_head(&files[i].socket.wq.wait);
+		RCU_INIT_POINTER(sk->sk_wq, &files[i].socket.wq);
+		sk_set_socket(sk, &files[i].socket);
 		conn[i]->base_prot = &tcp_prot;
 		*slot(i) = conn[i];
 	}
