@@ -15,6 +15,9 @@
 /* Times in a row that faulted-in memory may be gone again before it is used */
 #define FAULTS_MAX 64
 
+/* Bytes of a call after which its connection asks for a ring before the call ends */
+#define LONG_READ (32 * 1024)
+
 /* Turns in which rx_once() may learn of the peer's switches */
 #define TURNS_MAX 16
 
@@ -647,8 +650,12 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 			copied += ret;
 			if (copied == len)
 				break;
-			if (!(flags & MSG_PEEK))
+			if (!(flags & MSG_PEEK)) {
+				/* It may go on for long: MSG_WAITALL, or a fast sender. */
+				if (unlikely(copied >= LONG_READ))
+					xway_conn_want(conn);
 				continue;
+			}
 			/* MSG_WAITALL: once there is more, peek again from the
 			 * first byte. If that shows no more, the rest is past
 			 * an urgent byte.

@@ -225,6 +225,21 @@ def one_long_send() -> None:
 
 
 @behaviour
+def one_long_recv() -> None:
+    """By either end, as above."""
+    data = pattern(1 << 20) * 40
+    for active in (True, False):
+        listener = listen()
+        a, b = connect(listener), keep(listener.accept()[0])
+        reader, sender = (a, b) if active else (b, a)
+        thread, got = asleep(reader.recv, len(data), socket.MSG_WAITALL)
+        sender.sendall(data)
+        thread.join()
+        say(got == [data])
+        assert now.way != "ring" or "ring" in ways(b)[::2], ways(b)
+
+
+@behaviour
 def sendfile() -> None:
     a, b = pair()
     data = pattern(300000)

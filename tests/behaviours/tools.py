@@ -289,7 +289,7 @@ def exactly(sock: socket.socket, count: int) -> bytes:
     while len(data) < count:
         if not sock.getblocking():
             polled(sock, "IN")
-        part = sock.recv(min(count - len(data), 1 << 20))  # a channel is asked for between two calls
+        part = sock.recv(count - len(data))
         assert part, f"end after {len(data)} of {count} bytes"
         data += part
     return bytes(data)
