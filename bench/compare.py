@@ -6,15 +6,19 @@ import sys
 from collections.abc import Sequence
 from statistics import median
 
-from bench import micro, plugin, programs
+from bench import connections, micro, plugin, programs
 from bench.pair import HOST, NETFRONT, XWAY, Pair
-from bench.results import Results, Series, number, size_text
+from bench.results import CALLS, Results, Series, number, size_text
 from rig import build, machine, revision
 from rig.errors import RigError
 from rig.guest import Guest
 
 TREE = "tree"
-TESTS = ("stream:1", "stream:64", "stream:2048", "stream:65536", "rr:1", "rr:2048", "rr:16384")
+TESTS = (
+    *("stream:1", "stream:64", "stream:2048", "stream:65536", "rr:1", "rr:2048", "rr:16384"),
+    *("connect", "whole"),
+)
+CONNECTS = 200
 
 
 def _use(pair: Pair, way: str) -> None:
@@ -23,8 +27,14 @@ def _use(pair: Pair, way: str) -> None:
     pair.both(lambda guest: guest.run(plugin.LINKED, timeout=240))
 
 
+def _attached(pair: Pair) -> int:
+    """Return how many connections of the client were attached until now."""
+    return int(json.loads(pair.client.run(["xway", "-j", "stats"]).stdout)["stats"]["attached"])
+
+
 def _measure(pair: Pair, arguments: argparse.Namespace) -> dict[str, dict[str, Series]]:
-    """Return the time of a message in ns: for each test, of both commits and of netfront."""
+    """Return the time of a message or a call in ns: for each test, of both commits and of netfront."""
+    lives = connections.Connections(pair, Results({}, (XWAY,)))
     tests = micro.Micro(pair, micro.Plan((), 1, 300, 60, 30), Results({}, (XWAY,)))
     found = {word: {way: Series() for way in ("before", "after", NETFRONT)} for word in arguments.test}
     for turn in range(arguments.rounds):
@@ -35,14 +45,21 @@ def _measure(pair: Pair, arguments: argparse.Namespace) -> dict[str, dict[str, S
             for path in (XWAY, NETFRONT):
                 pair.go(path)
                 for word in arguments.test:
+                    series = found[word][way if path == XWAY else NETFRONT]
+                    if word in CALLS:
+                        before = _attached(pair)
+                        series.values.append(lives.timed(word, CONNECTS) * 1000)
+                        if (_attached(pair) - before >= CONNECTS) != (path == XWAY):
+                            pair.problem(f"{way}, {word}: attached connections by {path}")
+                        continue
                     mode, _, size = word.partition(":")
                     value, share = tests.measure(path, mode, int(size))
                     cost = int(size) * 8000 / value if mode == micro.STREAM else value * 1000
-                    series = found[word][way if path == XWAY else NETFRONT]
                     series.values.append(cost)
                     series.shares.append(share)
             print(f"compare: round {turn + 1}, {way}", file=sys.stderr, flush=True)
     tests.stop()
+    lives.stop()
     return found
 
 
@@ -53,11 +70,11 @@ def _ratio(series: dict[str, Series]) -> float:
 
 
 def _show(found: dict[str, dict[str, Series]]) -> None:
-    print(f"| ns a message | before | spread | after | spread | after/before | {NETFRONT} | spread |")
+    print(f"| ns a message or call | before | spread | after | spread | after/before | {NETFRONT} | spread |")
     print("|" + " --- |" * 8)
     for word, series in found.items():
         mode, _, size = word.partition(":")
-        cells = [f"{mode}, {size_text(int(size))}"]
+        cells = [f"{mode}, {size_text(int(size))}" if size else word]
         for way in ("before", "after"):
             cells += [number(series[way].median), f"{series[way].spread:.1%}"]
         cells += [f"{_ratio(series):.3f}", number(series[NETFRONT].median), f"{series[NETFRONT].spread:.1%}"]
@@ -66,8 +83,8 @@ def _show(found: dict[str, dict[str, Series]]) -> None:
 
 def _check(arguments: argparse.Namespace) -> None:
     for word in arguments.test:
-        if not micro.is_test(word):
-            raise RigError(f"{word} is not MODE:SIZE, MODE being {' or '.join(micro.MODES)}")
+        if word not in CALLS and not micro.is_test(word):
+            raise RigError(f"{word} is neither MODE:SIZE, MODE being {' or '.join(micro.MODES)}, nor a call")
     if arguments.rounds < 1:
         raise RigError(f"--rounds {arguments.rounds}: at least 1")
 
@@ -116,11 +133,12 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(
         prog="compare",
-        description="Compare what a message costs with the modules of two commits: in one boot, by turns, by"
-        " the instruction clock. Exit status 1 if it is more than --limit allows, or bytes went another way.",
+        description="Compare what a message and connect() cost with the modules of two commits: in one boot,"
+        " by turns, by the instruction clock. Exit status 1 if it is more than --limit allows, or bytes went"
+        " another way.",
     )
     parser.add_argument("before", metavar="BEFORE", help="a commit")
-    parser.add_argument("test", nargs="*", default=list(TESTS), metavar="TEST", help="MODE:SIZE")
+    parser.add_argument("test", nargs="*", default=list(TESTS), metavar="TEST", help="MODE:SIZE, or a call")
     parser.add_argument("--after", default=TREE, metavar="COMMIT", help="default: the tree as it is")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="default 5")
     parser.add_argument("--limit", type=float, default=1.0, metavar="PERCENT", help="default 1")
