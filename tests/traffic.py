@@ -151,6 +151,11 @@ def saved(name: str) -> str:
 
 
 # Has xwayd run in domain 0 again, as the rig started it.
+def migrated(name: str) -> str:
+    """Return domain 0's command that migrates a guest live, to this host."""
+    return f'xl migrate -s "" {name} "xl migrate-receive"'
+
+
 START_XWAYD = "setsid xwayd >>/var/log/xwayd.log 2>&1 </dev/null &"
 
 ECHO = """

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests import traffic
 from tests.programs.way import MIB, Way, postgresql
 
 pytestmark = [pytest.mark.rig(kernel="6.12"), pytest.mark.rig(kernel="6.1")]
@@ -121,4 +122,8 @@ def test_rabbitmq(way: Way) -> None:
     with way.carries(12 * MIB):
         assert way.get(client % "publish", 600) == "right"
     # For who does not read for seconds the other end goes on by TCP.
+    before = traffic.counters(way.client) if way.name != "tcp" else {}
     assert way.get(client % "consume", 600) == "right"
+    if before:
+        moved = traffic.moved(before, traffic.counters(way.client))
+        assert moved["rx_ring_bytes"] > MIB and not moved["violations"], moved

@@ -60,7 +60,7 @@ def test_streams_and_requests(machine: Machine, ends: Ends) -> None:
 
 @LINUX_7
 def test_save_and_restore(machine: Machine, ends: Ends) -> None:
-    goes_on(machine.dom0, ends, traffic.saved("g1"))
+    goes_on(ends, lambda: machine.dom0.run(traffic.saved("g1"), timeout=400))
 
 
 # Not of PV guests: see test_life.py.
@@ -73,7 +73,7 @@ def test_save_and_restore(machine: Machine, ends: Ends) -> None:
 @pytest.mark.rig(host="13", type="pvh", kernel="newest", deep=True)
 @LINUX_7
 def test_live_migration(machine: Machine, ends: Ends) -> None:
-    goes_on(machine.dom0, ends, 'xl migrate -s "" g1 "xl migrate-receive"')
+    goes_on(ends, lambda: machine.dom0.run(traffic.migrated("g1"), timeout=400))
 
 
 def test_modules_unload_and_come_back(ends: Ends) -> None:

@@ -3,6 +3,7 @@
 import errno
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,12 +85,13 @@ def same(a, b) -> None:
 
 
 def test_xwayd_restarts_unnoticed(machine: Machine, ends: Ends) -> None:
-    a, b = talk(ends, 20)
-    machine.dom0.run("pkill -x xwayd; sleep 0.5; setsid xwayd >/tmp/xwayd.again 2>&1 </dev/null &")
-    same(a, b)
-    assert linked(ends.active) and linked(ends.passive)
+    a, b = talk(ends, TALK_MOST)
     down = traffic.counters(ends.active)["links_down"]
-    time.sleep(1)
+    machine.dom0.run(f"pkill -x xwayd; sleep 0.5; {traffic.START_XWAYD}")
+    until(lambda: not machine.dom0.run("pgrep -x xwayd", check=False).status, "xwayd")
+    time.sleep(pace.limit(5))  # in which it says all that it says
+    enough(ends, a, b)
+    assert linked(ends.active) and linked(ends.passive)
     assert traffic.counters(ends.active)["links_down"] == down
 
 
@@ -121,12 +123,12 @@ def enough(ends: Ends, a, b) -> None:
     same(a, b)
 
 
-def goes_on(dom0: Guest, ends: Ends, command: str) -> None:
-    """An open connection outlives what is done to g1: it parks, goes on by TCP, and gets a ring again."""
+def goes_on(ends: Ends, change: Callable[[], object]) -> None:
+    """An open connection outlives a change: it parks, goes on by TCP, and gets a ring again."""
     before = [traffic.counters(guest) for guest in (ends.active, ends.passive)]
     a, b = talk(ends, TALK_MOST)
     by_ring(ends, before, 1)
-    dom0.run(command, timeout=400)
+    change()
     by_ring(ends, before, 2)
     enough(ends, a, b)
     now = moved_since(before, ends)
@@ -287,12 +289,12 @@ def test_amid_connections_that_come_and_go(machine: Machine, ends: Ends, way: st
     before = traffic.counters(guest)
     limit = 0 if way == "save" else 20  # seconds: nobody else ends a connection to one that is gone
     with traffic.echoing(ends.passive, 6200):
-        program = guest.start(f"exec python3 /tmp/churn.py {ends.address} 6200 30 {limit}")
-        until(lambda: traffic.moved(before, traffic.counters(guest))["channels"] > 60, "rings")
+        program = guest.start(f"exec python3 /tmp/churn.py {ends.address} 6200 20 {limit}")
+        until(lambda: traffic.moved(before, traffic.counters(guest))["channels"] > 20, "rings")
         if way == "save":
             machine.dom0.run(traffic.saved("g1"), timeout=400)
             now = traffic.counters(guest)
-            until(lambda: traffic.moved(now, traffic.counters(guest))["channels"] > 30, "rings again")
+            until(lambda: traffic.moved(now, traffic.counters(guest))["channels"] > 10, "rings again")
         elif way == "destroy":
             machine.destroy_guest("g1")
         else:
@@ -323,13 +325,42 @@ def test_amid_connections_that_come_and_go(machine: Machine, ends: Ends, way: st
 
 
 def test_save_and_restore(machine: Machine, ends: Ends) -> None:
-    goes_on(machine.dom0, ends, traffic.saved("g1"))
+    goes_on(ends, lambda: machine.dom0.run(traffic.saved("g1"), timeout=400))
 
 
-def test_policy_off_and_on(machine: Machine, ends: Ends) -> None:
-    """Nobody may talk for a while."""
-    again = "setsid xwayd >/tmp/xwayd.again 2>&1 </dev/null &"
-    goes_on(machine.dom0, ends, f"pkill -x xwayd; sleep 0.5; xwayd --clear; sleep 2; {again}")
+@pytest.mark.deep
+def test_checkpoint(machine: Machine, ends: Ends) -> None:
+    """The guest is saved, and runs on as the domain that it is."""
+    goes_on(ends, lambda: machine.dom0.run("xl save -c g1 /dev/null", timeout=400))
+
+
+def deny(dom0: Guest, guest: Guest) -> None:
+    """Change the policy: nobody may talk to anybody."""
+    dom0.run("cp /etc/xway/xwayd.conf /tmp/allowed && echo >/etc/xway/xwayd.conf && pkill -HUP -x xwayd")
+    until(lambda: not linked(guest), "the link gone", 60)
+
+
+def clear(dom0: Guest, guest: Guest) -> None:
+    """Stop xwayd and take all back that it has said."""
+    dom0.run("pkill -x xwayd; ! pgrep -x xwayd || sleep 1; xwayd --clear")
+    until(lambda: not linked(guest), "the link gone", 60)
+
+
+AGAIN = {
+    "policy": "cp /tmp/allowed /etc/xway/xwayd.conf && pkill -HUP -x xwayd",
+    "clear": traffic.START_XWAYD,
+}
+
+
+@pytest.mark.parametrize("way", ["policy", pytest.param("clear", marks=pytest.mark.deep)])
+def test_policy_off_and_on(machine: Machine, ends: Ends, way: str) -> None:
+    """Nobody may talk for a while: so says the policy, or nobody says that anybody may."""
+
+    def off_and_on() -> None:
+        (deny if way == "policy" else clear)(machine.dom0, ends.active)
+        machine.dom0.run(AGAIN[way])
+
+    goes_on(ends, off_and_on)
 
 
 @pytest.mark.parametrize("which", ["passive", "active"])
@@ -420,7 +451,7 @@ def test_sockets_come_later_than_the_link(ends: Ends, which: str) -> None:
 # Debian's Xen cannot migrate PV guests live: it has no shadow paging.
 @pytest.mark.rig(type="pvh", kernel="6.12")
 def test_live_migration(machine: Machine, ends: Ends) -> None:
-    goes_on(machine.dom0, ends, 'xl migrate -s "" g1 "xl migrate-receive"')
+    goes_on(ends, lambda: machine.dom0.run(traffic.migrated("g1"), timeout=400))
 
 
 # Sends from memory that nobody ever fills in, or receives into such memory. Or has IP read an option

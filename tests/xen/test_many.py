@@ -19,7 +19,8 @@ pytestmark = [pytest.mark.rig(type="pv", kernel="6.12"), pytest.mark.deep]
 PORT = 7000
 UNREAD = 16 << 10  # bytes that each connection has when it happens
 
-# Has UNREAD bytes come back on each connection, and reads them when it is told to; then tells how each fared.
+# Has UNREAD bytes come back on each connection, and reads them when it is told to; then tells how each fared,
+# and, if it was told "again", does so once all have rings again.
 CLIENT = (
     traffic.RINGS
     + """
@@ -45,7 +46,7 @@ for sock in socks:
         assert time.monotonic() < end + 300
         time.sleep(0.01)
 print("ready", flush=True)
-sys.stdin.readline()
+again = sys.stdin.readline().strip() == "again"
 fared = collections.Counter()
 for sock, text in zip(socks, texts):
     sock.settimeout(120)
@@ -57,6 +58,11 @@ for sock, text in zip(socks, texts):
         fared[errno.errorcode.get(error.errno, str(error))] += 1
     except AssertionError as error:
         fared["bytes" if str(error) else "end"] += 1
+end = time.monotonic() + 300
+while again and fared["went on"] == count and rings() < count:
+    assert time.monotonic() < end, rings()
+    for sock in socks:
+        echo(sock, b"0123456789")
 print(json.dumps(fared))
 """
 )
@@ -80,34 +86,41 @@ def client(request: pytest.FixtureRequest, ends: Ends) -> Iterator[tuple[int, An
         yield count, program
 
 
-def fared(ends: Ends, program: Any) -> dict[str, int]:
+def fared(ends: Ends, program: Any, word: str = "") -> dict[str, int]:
     """Let the client read what is there; return how many connections fared how."""
-    ends.active.run("echo >/tmp/go")
+    ends.active.run(f"echo {word} >/tmp/go")
     done = program.wait(600)
     assert done.status == 0, done.stderr
     found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
+@pytest.mark.rig(type="pv", kernel="6.12")
+@pytest.mark.rig(type="hvm", kernel="6.12")
 def test_saved(machine: Machine, ends: Ends, client: tuple[int, Any]) -> None:
     """All go on, with all their bytes, and nothing of the rings is left."""
     moves(machine, ends, client, traffic.saved("g1"))
+
+
+def test_active_end_saved(machine: Machine, ends: Ends, client: tuple[int, Any]) -> None:
+    """The same for the end that has called connect()."""
+    moves(machine, ends, client, traffic.saved("g2"))
 
 
 # Debian's Xen cannot migrate PV guests live: it has no shadow paging.
 @pytest.mark.rig(type="pvh", kernel="6.12")
 def test_migrated(machine: Machine, ends: Ends, client: tuple[int, Any]) -> None:
     """The same where the guest runs on while its memory is copied."""
-    moves(machine, ends, client, 'xl migrate -s "" g1 "xl migrate-receive"')
+    moves(machine, ends, client, traffic.migrated("g1"))
 
 
 def moves(machine: Machine, ends: Ends, client: tuple[int, Any], command: str) -> None:
-    """Have g1 become another domain: all go on."""
+    """Have one of the guests become another domain: all go on, and get rings again."""
     count, program = client
     guests = (ends.active, ends.passive)
     before = [traffic.counters(guest) for guest in guests]
     machine.dom0.run(command, timeout=400)
-    assert fared(ends, program) == {"went on": count}
+    assert fared(ends, program, "again") == {"went on": count}
     # Whichever end hears of it first tells the other.
     now = [traffic.moved(was, traffic.counters(guest)) for was, guest in zip(before, guests, strict=True)]
     print([{name: n for name, n in one.items() if n} for one in now])

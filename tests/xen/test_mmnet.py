@@ -473,7 +473,7 @@ def test_shade_comes_and_goes(machine: Machine, ends: Ends) -> None:
             until(lambda: takes(ends.active) and takes(ends.passive), "mm0 in the shade of eth0")
             goes_on(shared)
             if machine.config.type == "pvh":  # PV guests cannot: see test_life.py
-                machine.dom0.run('xl migrate -s "" g1 "xl migrate-receive"', timeout=400)
+                machine.dom0.run(traffic.migrated("g1"), timeout=400)
                 until(lambda: takes(ends.active) and takes(ends.passive), "mm0 in the shade of eth0")
                 goes_on(shared)
         assert statistics(ends.active, "eth0")["tx_bytes"] - sent > 8 * MIB

@@ -12,7 +12,7 @@ from rig.guest import Guest
 from rig.machine import Machine
 from tests import traffic
 from tests.traffic import Ends, linked, until
-from tests.xen.test_life import same, talk
+from tests.xen.test_life import AGAIN, TALK_MOST, clear, deny, enough, talk
 
 pytestmark = pytest.mark.rig(type="pv", kernel="6.12")
 
@@ -185,22 +185,36 @@ def test_limit_of_the_system(machine: Machine, ends: Ends) -> None:
     assert int(code) == errno.ETIMEDOUT and 5 < float(seconds) < 25, (code, seconds)
 
 
-def test_ends_unnoticed(machine: Machine, ends: Ends, client: Any) -> None:
-    """A peer that ends while xwayd does not run is found out by those that wait for it."""
-    guest = ends.active
-    said(guest, client, "open")
+@contextmanager
+def unnoticed(machine: Machine, guest: Guest) -> Iterator[None]:
+    """Have g1 end while xwayd does not run, and see inside that it is found out; then bring both back."""
     machine.dom0.run("pkill -x xwayd; ! pgrep -x xwayd || sleep 1")
     machine.destroy_guest("g1")
-    guest.run("echo >/tmp/go")
-    until(lambda: not linked(guest), "the link gone", 60)
-    done = client.wait(300)
-    assert "ended" in done.stdout, done
+    yield
     traffic.settled(guest)
     assert traffic.xway(guest, "show")["unrevoked"] == 0
     machine.dom0.run(traffic.START_XWAYD)
     machine.start_guest("g1")
     for one in (machine.guest("g1"), guest):
         until(lambda one=one: linked(one), f"link of {one.name}")
+
+
+def test_ends_unnoticed(machine: Machine, ends: Ends, client: Any) -> None:
+    """A peer that ends while xwayd does not run is found out by those that wait for it."""
+    guest = ends.active
+    said(guest, client, "open")
+    with unnoticed(machine, guest):
+        guest.run("echo >/tmp/go")
+        until(lambda: not linked(guest), "the link gone", 60)
+        done = client.wait(300)
+        assert "ended" in done.stdout, done
+
+
+@pytest.mark.deep
+def test_ends_unused(machine: Machine, ends: Ends) -> None:
+    """Nor does a link last because nobody waits for its peer."""
+    with unnoticed(machine, ends.active):
+        until(lambda: not linked(ends.active), "the link gone", 60)
 
 
 def all_out(guest: Guest) -> None:
@@ -212,31 +226,13 @@ def all_out(guest: Guest) -> None:
     )
 
 
-def deny(dom0: Guest, guest: Guest) -> None:
-    """Change the policy: nobody may talk to anybody."""
-    dom0.run("cp /etc/xway/xwayd.conf /tmp/allowed && echo >/etc/xway/xwayd.conf && pkill -HUP -x xwayd")
-    until(lambda: not linked(guest), "the link gone", 60)
-
-
-def clear(dom0: Guest, guest: Guest) -> None:
-    """Stop xwayd and take all back that it has said."""
-    dom0.run("pkill -x xwayd; ! pgrep -x xwayd || sleep 1; xwayd --clear")
-    until(lambda: not linked(guest), "the link gone", 60)
-
-
 LEAVE = {
     # Not until nothing is attached: a sender sleeps in TCP's call as long as its peer is paused.
     "off": lambda dom0, guest: guest.run("xway off --wait 0", check=False),
     "policy": deny,
     "clear": clear,
     "save": lambda dom0, guest: dom0.run(traffic.saved(guest.name), timeout=400),
-    "migrate": lambda dom0, guest: dom0.run(
-        f'xl migrate -s "" {guest.name} "xl migrate-receive"', timeout=400
-    ),
-}
-AGAIN = {
-    "policy": "cp /tmp/allowed /etc/xway/xwayd.conf && pkill -HUP -x xwayd",
-    "clear": traffic.START_XWAYD,
+    "migrate": lambda dom0, guest: dom0.run(traffic.migrated(guest.name), timeout=400),
 }
 
 
@@ -245,7 +241,7 @@ def alone(machine: Machine, ends: Ends, way: str) -> Iterator[tuple[Any, Any]]:
     """Leave the rings of two streams while the peer is paused, as it is inside. Give the streams."""
     guest, dom0 = ends.active, machine.dom0
     before = traffic.counters(guest)
-    streams = talk(ends, 60)
+    streams = talk(ends, TALK_MOST)
     with traffic.paused(dom0, "g1"):
         LEAVE[way](dom0, guest)
         all_out(guest)
@@ -255,12 +251,13 @@ def alone(machine: Machine, ends: Ends, way: str) -> Iterator[tuple[Any, Any]]:
 
 
 def left_alone(machine: Machine, ends: Ends, way: str) -> None:
-    """Leave the rings while the peer is paused: the streams go on by TCP, without a byte missing."""
+    """Leave the rings while the peer is paused: the streams go on by TCP, then by rings, and lose no byte."""
     with alone(machine, ends, way) as streams:
         pass
-    same(*streams)
     machine.dom0.run(AGAIN.get(way, "true"))
     ends.active.run("xway on")
+    until(lambda: traffic.by_rings(ends.active, ends.passive), "the streams on rings again")
+    enough(ends, *streams)
     rings_again(ends)
 
 
@@ -299,7 +296,7 @@ def test_unloaded(machine: Machine, ends: Ends) -> None:
         assert refused.status and "in use" in refused.stderr, refused
     guest.run("xway off && modprobe -r xway xway_core", timeout=60)
     assert a.poll() is None and b.poll() is None, "the streams ended before the module was gone"
-    same(a, b)
+    enough(ends, a, b)
     assert "xway_core" not in guest.run("lsmod").stdout
     until(lambda: not linked(ends.passive), "the link gone")
     guest.run("modprobe xway; xway on")

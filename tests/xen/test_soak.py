@@ -79,8 +79,15 @@ class Honest:
         return found
 
     def goes_on(self, what: str) -> None:
-        """See that every connection, datagrams, the rings and the devices carry more."""
-        was, before = self.seen()["rounds"], self._ways()
+        """See that every connection carries more, and is on its ring; and datagrams, and the devices."""
+        was, before, rings = self.seen()["rounds"], self._ways(), set()
+
+        def all_have_rings() -> bool:
+            conns = [conn for conn in traffic.xway(self.guests[1], "conn") if conn["remote_port"] == PORT]
+            rings.update(conn["local_port"] for conn in conns if conn["tx"] == conn["rx"] == "ring")
+            return len(conns) >= CONNECTIONS and rings >= {conn["local_port"] for conn in conns}
+
+        until(all_have_rings, f"after {what} the ring of each connection")
         until(
             lambda: all(now > then for now, then in zip(self.seen()["rounds"], was, strict=True)),
             f"after {what} rounds of each connection, of {was}",

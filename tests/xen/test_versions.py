@@ -47,19 +47,23 @@ def test_version_before_carries(mixed: Ends) -> None:
 def test_upgrade_under_traffic(mixed: Ends) -> None:
     """The newer end is unloaded and loaded in mid-stream; no connection ends, and new ones are carried."""
     server = mixed.active.start(
-        "for i in $(seq 6); do sleep 1; xway off --wait 20; modprobe -r xway; modprobe xway; done"
+        "set -e; for i in $(seq 6); do sleep 1; xway off --wait 240; modprobe -r xway; modprobe xway; done"
     )
+    before = traffic.counters(mixed.passive)
     try:
         for _ in range(6):
             mixed.stream(size=4 * MIB, conns=4, at_once=2, pause=2)
         assert server.wait(timeout=240).status == 0, server.stderr()
     finally:
         server.kill()
+    moved = traffic.moved(before, traffic.counters(mixed.passive))
+    print({name: n for name, n in moved.items() if n})
+    assert moved["switched_to_ring"] and moved["switched_to_tcp"], moved
     for guest in (mixed.passive, mixed.active):
         until(lambda guest=guest: linked(guest), f"link of {guest.name}")
-    with traffic.measured(mixed) as moved:
+    with traffic.measured(mixed) as now:
         mixed.stream(size=4 * MIB, settle=60000)
-    assert moved.ring_share() > 0.9, moved.seen()
+    assert now.ring_share() > 0.9, now.seen()
 
 
 def test_older_end_is_upgraded(mixed: Ends) -> None:
