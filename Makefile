@@ -81,7 +81,7 @@ check-debug: packages
 	$(PART) tests/uml/run
 
 check-stress: packages
-	$(BESIDE) tests/uml/run --stress 180
+	$(BESIDE) tests/uml/run --stress 120
 
 check-fuzz: packages
 	$(BESIDE) tests/uml/run --fuzz 60

@@ -199,7 +199,7 @@ def test_busy_polling(machine: Machine) -> None:
 @pytest.mark.rig(type="pv", kernel="6.12", **COUNTING)
 def test_instructions(listening: None, machine: Machine) -> None:
     """By the instruction clock, where figures repeat: see bench/README.md for what was measured."""
-    pair, test, results = prepared(machine, 400, 200)
+    pair, test, results = prepared(machine, 200, 100, 50)
     for path in (NETFRONT, XWAY, micro.UNIX):
         for line in test.round(path):
             print(line)

@@ -657,6 +657,7 @@ def attached_and_not(ends: Ends, carried: Callable[[], tuple[int, int]]) -> None
     assert came == sent
 
 
+@pytest.mark.deep
 def test_xdp(machine: Machine, ends: Ends) -> None:
     """With a program in the generic mode packets go by shared memory, with one in the driver's mode none."""
     guest = ends.passive
