@@ -550,7 +550,9 @@ void xway_conn_fallback(struct xway_conn *conn, enum xway_reason reason)
 	bool was = test_and_set_bit(XWAY_F_FALLBACK, &conn->flags);
 
 	/* A connection that was to park now falls back for good. */
-	if (!test_and_clear_bit(XWAY_F_PARK, &conn->flags) && was)
+	if (test_and_clear_bit(XWAY_F_PARK, &conn->flags))
+		conn->reason = XWAY_R_NONE;
+	else if (was)
 		return;
 	xway_conn_reason(conn, reason);
 	xway_conn_queue(conn);

@@ -366,9 +366,7 @@ static void conn_peer_fell_back(struct xway_conn *conn, u32 flags, bool closed)
 				     XWAY_R_IDLE : XWAY_R_LINK);
 		return;
 	}
-	if (!test_and_set_bit(XWAY_F_FALLBACK, &conn->flags))
-		xway_conn_reason(conn, XWAY_R_PEER);
-	clear_bit(XWAY_F_PARK, &conn->flags);
+	xway_conn_fallback(conn, XWAY_R_PEER);
 }
 
 /*
