@@ -130,13 +130,15 @@ def test_nbd(way: Way) -> None:
     way.server.write("/tmp/t/nbd.conf", "[generic]\nport = 10810\n[t]\nexportname = /tmp/t/disk\n")
     way.serve("nbd-server -d -C /tmp/t/nbd.conf", 10810)
     way.get("modprobe nbd max_part=0")
-    with way.carries(12 * MIB):
-        way.get(f"nbd-client {way.host} 10810 /dev/nbd0 -N t")
-        try:
+    way.get(f"nbd-client {way.host} 10810 /dev/nbd0 -N t")
+    try:
+        with way.carries(12 * MIB):
             assert way.checksum("cat /dev/nbd0") == want
             verify(way, "/dev/nbd0")
-        finally:
-            way.get("nbd-client -d /dev/nbd0")
+        way.outlives_module("dd if=/dev/nbd0 of=/dev/nbd0 bs=1M iflag=direct oflag=direct status=none")
+        assert way.checksum("cat /dev/nbd0") == way.server.run("sha256sum </tmp/t/disk").stdout.split()[0]
+    finally:
+        way.get("nbd-client -d /dev/nbd0")
 
 
 def iscsi_disk(way: Way, lun: int) -> None:
