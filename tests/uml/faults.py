@@ -274,6 +274,27 @@ TESTED = [
         "frames_stalled",
     ),
     Fault(
+        "connections do not wait for the next link",
+        "tcp/attach.c",
+        "renew = may_replace(conn, sk);",
+        "renew = false;",
+        "session_ends",
+    ),
+    Fault(
+        "a direction is not cut as the link ends",
+        "tcp/leave.c",
+        "\tif (cut)\n\t\txway_rx_cut(conn);\n",
+        "",
+        "cut_after_link",
+    ),
+    Fault(
+        "the owner of a socket does not look",
+        "tcp/adopt.c",
+        "\tlook_connected(conn, sk, true);\n",
+        "",
+        "owner_looks",
+    ),
+    Fault(
         "connections of other namespaces",
         "tcp/netlink.c",
         "netlink_capable(cb->skb, CAP_NET_ADMIN) && net_eq(net, &init_net) ? NULL : net",
