@@ -38,8 +38,22 @@ static bool room(struct mm_port *port, struct mm_chan *ch, u32 *bytes)
 	return true;
 }
 
+/* Copy, at most a page at a time: so the compiler does it in place. */
+static void copy_part(struct mm_chan *ch, u32 idx, const void *from, u32 len)
+{
+	u32 done, n;
+
+	for (done = 0; done < len; done += n) {
+		void *to;
+
+		n = min_t(u32, len - done, PAGE_SIZE - (idx + done) % PAGE_SIZE);
+		to = xway_ring_at(ch->ring, idx + done, ch->size, &n);
+		memcpy(to, from + done, n);
+	}
+}
+
 /* Return: false if the kernel cannot read all of the packet, as what lies in a device's memory */
-static bool copy(struct mm_chan *ch, u32 idx, const struct sk_buff *skb)
+static bool copy_any(struct mm_chan *ch, u32 idx, const struct sk_buff *skb)
 {
 	u32 done, n;
 
@@ -50,6 +64,34 @@ static bool copy(struct mm_chan *ch, u32 idx, const struct sk_buff *skb)
 		to = xway_ring_at(ch->ring, idx + done, ch->size, &n);
 		if (skb_copy_bits(skb, done, to, n))
 			return false;
+	}
+	return true;
+}
+
+/* As copy_any(). On many CPUs the kernel's memcpy() takes three instructions for eight bytes. */
+static bool copy(struct mm_chan *ch, u32 idx, const struct sk_buff *skb)
+{
+	const struct skb_shared_info *info = skb_shinfo(skb);
+	u32 i, off, len, copied;
+	struct page *page;
+
+	if (unlikely(skb_has_frag_list(skb)))
+		return copy_any(ch, idx, skb);
+	copy_part(ch, idx, skb->data, skb_headlen(skb));
+	idx += skb_headlen(skb);
+	for (i = 0; i < info->nr_frags; i++) {
+		const skb_frag_t *frag = &info->frags[i];
+
+		if (unlikely(!skb_frag_page(frag)))
+			return false;
+		skb_frag_foreach_page(frag, skb_frag_off(frag), skb_frag_size(frag), page, off, len,
+				      copied) {
+			void *from = kmap_local_page(page);
+
+			copy_part(ch, idx, from + off, len);
+			kunmap_local(from);
+			idx += len;
+		}
 	}
 	return true;
 }
