@@ -27,16 +27,12 @@ def _use(pair: Pair, way: str) -> None:
     pair.both(lambda guest: guest.run(plugin.LINKED, timeout=240))
 
 
-def _attached(pair: Pair) -> int:
-    """Return how many connections of the client were attached until now."""
-    return int(json.loads(pair.client.run(["xway", "-j", "stats"]).stdout)["stats"]["attached"])
-
-
 def _measure(pair: Pair, arguments: argparse.Namespace) -> dict[str, dict[str, Series]]:
     """Return the time of a message or a call in ns: for each test, of both commits and of netfront."""
     lives = connections.Connections(pair, Results({}, (XWAY,)))
     tests = micro.Micro(pair, micro.Plan((), 1, 300, 60, 30), Results({}, (XWAY,)))
     found = {word: {way: Series() for way in ("before", "after", NETFRONT)} for word in arguments.test}
+    calls = [word for word in arguments.test if word in CALLS]
     for turn in range(arguments.rounds):
         # Either is first in every other round.
         for way in ("before", "after") if turn % 2 else ("after", "before"):
@@ -44,19 +40,20 @@ def _measure(pair: Pair, arguments: argparse.Namespace) -> dict[str, dict[str, S
             tests.warm_up()
             for path in (XWAY, NETFRONT):
                 pair.go(path)
+                series = {word: one[way if path == XWAY else NETFRONT] for word, one in found.items()}
+                before, took = pair.attached(), lives.timed(CONNECTS) if calls else {}
+                if calls and (pair.attached() - before >= CONNECTS) != (path == XWAY):
+                    pair.problem(f"{way}: attached connections by {path}")
+                for word in calls:
+                    series[word].values.append(took[word] * 1000)
                 for word in arguments.test:
-                    series = found[word][way if path == XWAY else NETFRONT]
                     if word in CALLS:
-                        before = _attached(pair)
-                        series.values.append(lives.timed(word, CONNECTS) * 1000)
-                        if (_attached(pair) - before >= CONNECTS) != (path == XWAY):
-                            pair.problem(f"{way}, {word}: attached connections by {path}")
                         continue
                     mode, _, size = word.partition(":")
                     value, share = tests.measure(path, mode, int(size))
                     cost = int(size) * 8000 / value if mode == micro.STREAM else value * 1000
-                    series.values.append(cost)
-                    series.shares.append(share)
+                    series[word].values.append(cost)
+                    series[word].shares.append(share)
             print(f"compare: round {turn + 1}, {way}", file=sys.stderr, flush=True)
     tests.stop()
     lives.stop()

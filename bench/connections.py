@@ -48,9 +48,10 @@ class Connections:
         except RigError as error:
             self._pair.problem(f"{path}, calls of a connection: {error}")
 
-    def timed(self, call: str, connects: int) -> float:
-        """Return the time of one of CALLS, in µs, as connections go now."""
-        return _run(self._pair, "connect", self._pair.server.ip4, ECHO_PORT, str(connects))[f"{call}_us"]
+    def timed(self, connects: int) -> dict[str, float]:
+        """Return the time of each of CALLS, in µs, as connections go now."""
+        line = _run(self._pair, "connect", self._pair.server.ip4, ECHO_PORT, str(connects))
+        return {call: line[f"{call}_us"] for call in CALLS}
 
     def count(self, profiler: Profiler, few: int) -> Counts:
         """Return the counts of twice so many whole connections, as they go now, without a program's start."""

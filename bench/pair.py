@@ -141,6 +141,10 @@ class Pair:
         """Return what was counted in both guests until now."""
         return self.both(_bytes)
 
+    def attached(self) -> int:
+        """Return how many of the client's connections were attached until now."""
+        return _stats(self.client)["stats"]["attached"]
+
     def fallbacks(self) -> dict[str, int]:
         """Return how many connections of both guests were left on TCP until now, by reason."""
         client, server = self.both(lambda guest: _stats(guest)["fallbacks"])

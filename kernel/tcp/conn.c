@@ -21,9 +21,8 @@
 #include "attach.h"
 #include "trace.h"
 
-/* A connection is worth a channel after so many I/O calls, or so many bytes. */
+/* A connection is worth a channel after so many I/O calls, or XWAY_WORTH_BYTES. */
 #define WORTH_OPS 4
-#define WORTH_BYTES 32768
 
 /* Small, since only OPEN looks: with ten thousand connections it passes some twenty */
 #define CONN_HASH_BITS 9
@@ -524,7 +523,7 @@ void xway_conn_want(struct xway_conn *conn)
 		return;
 	}
 	if (++conn->ops < WORTH_OPS &&
-	    conn->tx.tcp_bytes + conn->rx.tcp_bytes < WORTH_BYTES)
+	    conn->tx.tcp_bytes + conn->rx.tcp_bytes < XWAY_WORTH_BYTES)
 		return;
 	if (!conn_linked(conn)) {
 		xway_evict_begin(conn);

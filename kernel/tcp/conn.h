@@ -301,6 +301,7 @@ struct xway_conn *xway_conn_find(struct xway_link *link,
 void xway_conn_queue(struct xway_conn *conn);
 void xway_conn_reason(struct xway_conn *conn, enum xway_reason reason);
 bool xway_conn_set_park(struct xway_conn *conn);
+#define XWAY_WORTH_BYTES 32768	/* by TCP: a connection is worth a channel, within a call, too */
 void xway_conn_want(struct xway_conn *conn);
 void xway_conn_fallback(struct xway_conn *conn, enum xway_reason reason);
 bool xway_conn_park(struct xway_conn *conn, enum xway_reason reason);

@@ -15,9 +15,6 @@
 /* Times in a row that faulted-in memory may be gone again before it is used */
 #define FAULTS_MAX 64
 
-/* Bytes of a call after which its connection asks for a ring before the call ends */
-#define LONG_READ (32 * 1024)
-
 /* Turns in which rx_once() may learn of the peer's switches */
 #define TURNS_MAX 16
 
@@ -652,7 +649,7 @@ static int do_recvmsg(struct xway_conn **held, struct sock *sk,
 				break;
 			if (!(flags & MSG_PEEK)) {
 				/* It may go on for long: MSG_WAITALL, or a fast sender. */
-				if (unlikely(copied >= LONG_READ))
+				if (unlikely(copied >= XWAY_WORTH_BYTES))
 					xway_conn_want(conn);
 				continue;
 			}
