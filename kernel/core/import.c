@@ -82,10 +82,11 @@ static int batch_map(struct link *link, struct batch *b)
 /* Unmap the pages of a batch, and empty it. */
 static void batch_unmap(struct link *link, struct batch *b)
 {
-	if (b->n)
-		import_unmap(link, b->m, b->n);
-	while (b->n)
-		kfree(b->m[--b->n]);
+	if (!b->n)
+		return;
+	import_unmap(link, b->m, b->n);
+	kfree_bulk(b->n, (void **)b->m);
+	b->n = 0;
 }
 
 static void batch_unmap_add(struct link *link, struct batch *b, struct xway_mapping *m)
@@ -140,6 +141,7 @@ static int import_ref(struct link *link, u32 nr, u32 *ref)
  */
 int xway_import_get(struct link *link, u32 first, u32 pages, void **addr)
 {
+	XA_STATE(xas, &link->import.maps, first);
 	struct xway_mapping *m;
 	struct batch b = {};
 	int err = 0;
@@ -156,11 +158,12 @@ int xway_import_get(struct link *link, u32 first, u32 pages, void **addr)
 		err = batch_map(link, &b);
 	if (err)
 		return err;
-	for (i = 0; i < pages; i++) {
-		m = xa_load(&link->import.maps, first + i);
+	rcu_read_lock();
+	xas_for_each(&xas, m, first + pages - 1) {
 		m->users++;
-		addr[i] = (void *)m->addr;
+		*addr++ = (void *)m->addr;
 	}
+	rcu_read_unlock();
 	return 0;
 }
 
@@ -176,15 +179,18 @@ int xway_import_get(struct link *link, u32 first, u32 pages, void **addr)
  */
 void xway_import_put(struct link *link, u32 first, u32 pages)
 {
+	XA_STATE(xas, &link->import.maps, first);
 	struct xway_mapping *m;
-	u32 i;
+	u32 n = 0;
 
 	lockdep_assert_held(&link->pub.lock);
-	for (i = 0; i < pages; i++) {
-		m = xa_load(&link->import.maps, first + i);
-		if (!WARN_ON_ONCE(!m || !m->users))
-			m->users--;
+	rcu_read_lock();
+	xas_for_each(&xas, m, first + pages - 1) {
+		n += m->users > 0;
+		m->users -= m->users > 0;
 	}
+	rcu_read_unlock();
+	WARN_ON_ONCE(n != pages);
 }
 
 /**
@@ -285,13 +291,23 @@ err_close:
 void xway_import_close(struct link *link)
 {
 	struct xway_import *in = &link->import;
+	XA_STATE(xas, &in->maps, 0);
 	struct xway_mapping *m, *dir;
 	struct batch b = {};
-	unsigned long nr;
 	int i;
 
-	xa_for_each(&in->maps, nr, m)
-		batch_unmap_add(link, &b, m);
+	/* There are thousands, and a guest that is saved stands still: not xa_for_each(). */
+	rcu_read_lock();
+	xas_for_each(&xas, m, ULONG_MAX) {
+		b.m[b.n++] = m;
+		if (b.n == XWAY_MAP_BATCH) {
+			xas_pause(&xas);
+			rcu_read_unlock();
+			batch_unmap(link, &b);
+			rcu_read_lock();
+		}
+	}
+	rcu_read_unlock();
 	batch_unmap(link, &b);
 	xa_destroy(&in->maps);
 	for (i = 0; i < XWAY_DIRS; i++) {

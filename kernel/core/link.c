@@ -294,12 +294,21 @@ void xway_link_drain(struct link *link)
 	    link->pub.state != XWAY_LINK_CLOSING) {
 		link->was_up = link->pub.state == XWAY_LINK_UP;
 		link->drain_by = jiffies + (link->peer_closing ? CLOSED : DRAIN);
+		link->told = false;
 		/* There may be no import yet: pairs with doorbell_run(), which
 		 * tests for it after the state.
 		 */
 		smp_store_release(&link->pub.state, XWAY_LINK_CLOSING);
 	}
 	mutex_unlock(&link->pub.lock);
+}
+
+/* Tell the clients, once: with a thousand channels each time takes a while. */
+static void tell_clients(struct link *link)
+{
+	if (!link->told)
+		xway_client_drain(link);
+	link->told = true;
 }
 
 /**
@@ -325,7 +334,7 @@ void xway_links_drain(struct list_head *ending)
 	synchronize_rcu_expedited();
 	list_for_each_entry_safe(link, next, ending, ending) {
 		if (READ_ONCE(link->pub.state) == XWAY_LINK_CLOSING)
-			xway_client_drain(link);
+			tell_clients(link);
 		list_del_init(&link->ending);
 	}
 }
@@ -382,7 +391,7 @@ bool xway_link_down(struct link *link, bool dead)
 		return false;
 	synchronize_rcu_expedited();
 	if (!dead)
-		xway_client_drain(link);
+		tell_clients(link);
 	rude = !link_drained(link, dead);
 	if (rude || dead)
 		xway_client_abort(link, dead || xway_link_gone(&link->pub));

@@ -118,6 +118,7 @@ struct ctl {
  * @told_up: a bit for each service whose client was told that the session is up
  * @policy: what domain 0 says of each service, or NULL; under xway_links_lock
  * @ending: in a list for xway_links_drain(), which is its caller's
+ * @told: the clients know that it ends
  * @drain_by: when the clients must have ended their channels, in jiffies
  * @drained: is woken when there is no channel, and when no message waits for a slot
  * @arena: the own arena
@@ -152,6 +153,7 @@ struct link {
 	unsigned int awake;
 	bool peer_closing;
 	bool was_up;
+	bool told;
 	u8 told_up;
 	char *policy[XWAY_SERVICES];
 	struct list_head ending;

@@ -350,8 +350,9 @@ static void conn_check_policy(struct xway_conn *conn, struct sock *sk)
 }
 
 /*
- * The peer falls back or parks: so do we. If it has closed the channel before it had our answer,
- * it has said nothing, and may ask again, as one that was turned off does once it is on.
+ * The peer falls back or parks: so do we, in this run of the helper. If it has closed the channel
+ * before it had our answer, it has said nothing, and may ask again, as one that was turned off
+ * does once it is on.
  */
 static void conn_peer_fell_back(struct xway_conn *conn, u32 flags, bool closed)
 {
@@ -362,8 +363,9 @@ static void conn_peer_fell_back(struct xway_conn *conn, u32 flags, bool closed)
 	if (flags & XWAY_WORDS_PARK) {
 		/* It may have been turned off there, and adopts its end when that is over. */
 		xway_conn_await_adoption(conn);
-		xway_conn_park(conn, xway_link_is_up(conn->chan.link) ?
-				     XWAY_R_IDLE : XWAY_R_LINK);
+		if (xway_conn_set_park(conn))
+			xway_conn_reason(conn, xway_link_is_up(conn->chan.link) ?
+					       XWAY_R_IDLE : XWAY_R_LINK);
 		return;
 	}
 	xway_conn_fallback(conn, XWAY_R_PEER);

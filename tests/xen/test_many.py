@@ -136,7 +136,7 @@ def moves(machine: Machine, ends: Ends, client: tuple[int, Any], command: str) -
 STEPS = ("xen_freeze", "xen_thaw")
 # s, at most, by the instruction clock. Rings are larger in guests of 512 MiB.
 PAUSE = 0.05
-PAUSE_OF_LARGER = 0.12
+PAUSE_OF_LARGER = 0.1
 
 
 @contextlib.contextmanager
