@@ -43,9 +43,25 @@ KEPT_TIME = 0.5  # of those that they carry in so much time, though one CPU is t
 FLOODED = 0.2  # of a CPU, at most, that lies without a pause take of each of them
 SECONDS = 0.5  # of the flood
 FLOODS = 5  # of a kind, until it is told in one
-RUDE = 30  # seconds of lies, each of which may end the session
 SESSIONS = 9  # that begin meanwhile, at most: the next one later each time
 PARAMETERS = "/sys/module/xway_core/parameters"
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much of it is done. The whole takes a quarter of an hour."""
+
+    baselines: int  # what is carried without lies, so often
+    sessions: int  # with lies of each kind
+    floods: tuple[str, ...]
+    rude: int  # seconds of lies, each of which may end the session
+
+
+SHORT = Extent(1, 1, ("posts", "events"), 10)
+WHOLE = Extent(3, 3, FLOODING, 30)
+EXTENTS = pytest.mark.parametrize(
+    "extent", [pytest.param(SHORT, id="short"), pytest.param(WHOLE, marks=pytest.mark.deep, id="whole")]
+)
 
 # Talks to an echo server for ever, a little, by new connections when the old ones fail.
 TALK = """
@@ -238,17 +254,17 @@ def flooded(machine: Machine, liar: Guest, lie: int, *honest: Guest) -> tuple[fl
     raise AssertionError(f"{LIES[lie]} were not told in {FLOODS} floods")
 
 
-def begun(machine: Machine, liar: Guest, honest: Guest) -> int:
-    """Return how many sessions begin with a peer that breaks the rules in each."""
+def begun(machine: Machine, liar: Guest, honest: Guest, seconds: int) -> int:
+    """Return how many sessions begin in so many seconds with a peer that breaks the rules in each."""
     was = traffic.counters(honest)["links_up"]
     liar.run(f"echo {1 << LIES.index('header')} >{PARAMETERS}/lies")
-    machine.dom0.run(f"sleep {RUDE}")
+    machine.dom0.run(f"sleep {seconds}")
     liar.run(f"echo 0 >{PARAMETERS}/lies")
     return traffic.counters(honest)["links_up"] - was
 
 
-@pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.deep)])
-def test_liar(machine: Machine, ends: Ends, times: int) -> None:
+@EXTENTS
+def test_liar(machine: Machine, ends: Ends, extent: Extent) -> None:
     """What the honest ones say to each other stays right and fast, and nothing is left of the liar's."""
     honest, liar = (ends.passive, ends.active), machine.guest("g3")
     serve(machine, ends.passive, ends.active)
@@ -265,14 +281,14 @@ def test_liar(machine: Machine, ends: Ends, times: int) -> None:
             guest.write("/tmp/churn.py", CHURN)
             churns.append(guest.start(f"exec python3 /tmp/churn.py {address} {PORT} 2"))
         until(lambda: traffic.counters(liar)["tx_ring_bytes"] > 0, "the liar's ring")
-        rates.add("none", [carried(machine, ends) for _ in range(3)])
+        rates.add("none", [carried(machine, ends) for _ in range(extent.baselines)])
         for number, lie in enumerate(LIES):
-            rates.add(lie, lied(machine, ends, liar, number, times))
-        for number, lie in enumerate(FLOODING):
-            floods[lie] = flooded(machine, liar, number, *honest)
+            rates.add(lie, lied(machine, ends, liar, number, extent.sessions))
+        for lie in extent.floods:
+            floods[lie] = flooded(machine, liar, LIES.index(lie), *honest)
         print(told(liar))
         print({lie: " ".join(f"{part:.2f}" for part in parts) for lie, parts in floods.items()})
-        sessions = begun(machine, liar, ends.passive)
+        sessions = begun(machine, liar, ends.passive, extent.rude)
         liar.run(f"echo {(1 << len(LIES)) - 1} >{PARAMETERS}/lies")
         ends.stream(size=4 << 20, conns=4, at_once=4, settle=60000)
         liar.run(f"echo 0 >{PARAMETERS}/lies")
@@ -440,7 +456,7 @@ def test_nothing_is_written(machine: Machine, ends: Ends) -> None:
     until(lambda: linked(ends.active), "the honest ones' link")
 
 
-def lies_by_mmnet(machine: Machine, server: Guest, client: Guest, *others: Guest) -> None:
+def lies_by_mmnet(machine: Machine, extent: Extent, server: Guest, client: Guest, *others: Guest) -> None:
     """Have the third guest lie by MMNet to all of these, while a client has a stream to a server by it."""
     liar, honest = machine.guest("g3"), (server, client, *others)
     serve(machine, server, client)
@@ -474,7 +490,7 @@ def lies_by_mmnet(machine: Machine, server: Guest, client: Guest, *others: Guest
             until(lambda domain=domain: up(domain), f"devices of {domain.name}")
         before = violations()
         pings = [liar.start(f"exec ping -q -i 0.01 {one.ip4}") for one in honest if one is not client]
-        rates.add("none", [carried_by() for _ in range(3)])
+        rates.add("none", [carried_by() for _ in range(extent.baselines)])
         for number, lie in enumerate(FLOODING):
             until(lambda: up(liar), "the liar's devices")
             was = told(liar)[number]
@@ -486,9 +502,9 @@ def lies_by_mmnet(machine: Machine, server: Guest, client: Guest, *others: Guest
         rates.add("nothing", [carried_by(f"echo {KEEPS['all']} >{PARAMETERS}/keeps")])
         assert int(liar.read(f"{PARAMETERS}/kept")) > 0
         liar.run(f"echo 0 >{PARAMETERS}/keeps")
-        for number, lie in enumerate(FLOODING):
+        for lie in extent.floods:
             until(lambda: up(liar), "the liar's devices")
-            floods[lie] = flooded(machine, liar, number, *honest)
+            floods[lie] = flooded(machine, liar, LIES.index(lie), *honest)
         for ping in pings:
             ping.kill()
         now = violations()
@@ -501,9 +517,10 @@ def lies_by_mmnet(machine: Machine, server: Guest, client: Guest, *others: Guest
     assert sum(now) > sum(before), (before, now)
 
 
-def test_mmnet(machine: Machine, ends: Ends) -> None:
+@EXTENTS
+def test_mmnet(machine: Machine, ends: Ends, extent: Extent) -> None:
     """A peer that lies by MMNet to guests does not slow what these say to each other by it."""
-    lies_by_mmnet(machine, ends.passive, ends.active)
+    lies_by_mmnet(machine, extent, ends.passive, ends.active)
 
 
 @pytest.mark.deep
@@ -513,5 +530,5 @@ def test_mmnet_host(machine: Machine) -> None:
     dom0, (honest, other, _) = machine.dom0, machine.guests
     assert machine.products
     build.load(dom0, machine.products)
-    lies_by_mmnet(machine, dom0, honest, other)
+    lies_by_mmnet(machine, WHOLE, dom0, honest, other)
     dom0.run("modprobe -r xway xway_core")
