@@ -150,12 +150,12 @@ def saved(name: str) -> str:
     return f"xl save {name} /tmp/image && xl restore /tmp/image && rm /tmp/image"
 
 
-# Has xwayd run in domain 0 again, as the rig started it.
 def migrated(name: str) -> str:
     """Return domain 0's command that migrates a guest live, to this host."""
     return f'xl migrate -s "" {name} "xl migrate-receive"'
 
 
+# Has xwayd run in domain 0 again, as the rig started it.
 START_XWAYD = "setsid xwayd >>/var/log/xwayd.log 2>&1 </dev/null &"
 
 ECHO = """
@@ -164,7 +164,11 @@ async def serve(reader, writer):
     while text := await reader.read(4096):
         writer.write(text)
 async def main():
-    await (await asyncio.start_server(serve, "", int(sys.argv[1]), backlog=4096)).serve_forever()
+    server = await asyncio.start_server(serve, "", int(sys.argv[1]), backlog=4096)
+    for path in sys.argv[2:]:  # of a FIFO
+        with open(path, "w") as ready:
+            print("ready", file=ready)
+    await server.serve_forever()
 asyncio.run(main())
 """
 
@@ -182,9 +186,12 @@ def paused(dom0: Guest, name: str) -> Iterator[None]:
 @contextmanager
 def echoing(guest: Guest, port: int) -> Iterator[None]:
     """Have a guest send back what comes by connections to this port."""
-    server = guest.start(f"ulimit -n 65536; exec python3 -c '{ECHO}' {port}")
+    ready = f"/tmp/echoing.{port}"
+    guest.run(f"rm -f {ready}; mkfifo {ready}")
+    server = guest.start(f"ulimit -n 65536; exec python3 -c '{ECHO}' {port} {ready}")
     try:
-        guest.run(f"until ss -Hltn sport = :{port} | grep -q .; do sleep 0.1; done")
+        # Whoever looks again and again has a busy debug kernel start programs instead of this one.
+        guest.run(f"read line <{ready}", timeout=300)
         yield
     finally:
         server.kill()
