@@ -43,6 +43,7 @@ KEPT_TIME = 0.5  # of those that they carry in so much time, though one CPU is t
 FLOODED = 0.2  # of a CPU, at most, that lies without a pause take of each of them
 SECONDS = 0.5  # of the flood
 FLOODS = 5  # of a kind, until it is told in one
+RUDE = 30  # seconds of lies, each of which may end the session
 SESSIONS = 9  # that begin meanwhile, at most: the next one later each time
 PARAMETERS = "/sys/module/xway_core/parameters"
 
@@ -54,11 +55,10 @@ class Extent:
     baselines: int  # what is carried without lies, so often
     sessions: int  # with lies of each kind
     floods: tuple[str, ...]
-    rude: int  # seconds of lies, each of which may end the session
 
 
-SHORT = Extent(1, 1, ("posts", "events"), 10)
-WHOLE = Extent(3, 3, FLOODING, 30)
+SHORT = Extent(1, 1, ("posts", "events"))
+WHOLE = Extent(3, 3, FLOODING)
 EXTENTS = pytest.mark.parametrize(
     "extent", [pytest.param(SHORT, id="short"), pytest.param(WHOLE, marks=pytest.mark.deep, id="whole")]
 )
@@ -254,11 +254,11 @@ def flooded(machine: Machine, liar: Guest, lie: int, *honest: Guest) -> tuple[fl
     raise AssertionError(f"{LIES[lie]} were not told in {FLOODS} floods")
 
 
-def begun(machine: Machine, liar: Guest, honest: Guest, seconds: int) -> int:
-    """Return how many sessions begin in so many seconds with a peer that breaks the rules in each."""
+def begun(machine: Machine, liar: Guest, honest: Guest) -> int:
+    """Return how many sessions begin with a peer that breaks the rules in each."""
     was = traffic.counters(honest)["links_up"]
     liar.run(f"echo {1 << LIES.index('header')} >{PARAMETERS}/lies")
-    machine.dom0.run(f"sleep {seconds}")
+    machine.dom0.run(f"sleep {RUDE}")
     liar.run(f"echo 0 >{PARAMETERS}/lies")
     return traffic.counters(honest)["links_up"] - was
 
@@ -288,7 +288,7 @@ def test_liar(machine: Machine, ends: Ends, extent: Extent) -> None:
             floods[lie] = flooded(machine, liar, LIES.index(lie), *honest)
         print(told(liar))
         print({lie: " ".join(f"{part:.2f}" for part in parts) for lie, parts in floods.items()})
-        sessions = begun(machine, liar, ends.passive, extent.rude)
+        sessions = begun(machine, liar, ends.passive)
         liar.run(f"echo {(1 << len(LIES)) - 1} >{PARAMETERS}/lies")
         ends.stream(size=4 << 20, conns=4, at_once=4, settle=60000)
         liar.run(f"echo 0 >{PARAMETERS}/lies")
