@@ -186,8 +186,10 @@ void xway_import_put(struct link *link, u32 first, u32 pages)
 	lockdep_assert_held(&link->pub.lock);
 	rcu_read_lock();
 	xas_for_each(&xas, m, first + pages - 1) {
-		n += m->users > 0;
-		m->users -= m->users > 0;
+		if (!m->users)
+			continue;
+		m->users--;
+		n++;
 	}
 	rcu_read_unlock();
 	WARN_ON_ONCE(n != pages);
