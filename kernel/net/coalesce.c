@@ -19,60 +19,72 @@
 #define MM_WORTH	8
 #define MM_VAIN		4
 
-static void set(struct mm_port *port, u32 usecs)
+static void set(struct mm_queue *q, u32 usecs)
 {
-	WRITE_ONCE(port->rx_usecs, usecs);
-	xway_napi_defer(&port->napi, usecs * (u64)NSEC_PER_USEC);
+	WRITE_ONCE(q->rx_usecs, usecs);
+	xway_napi_defer(&q->napi, usecs * (u64)NSEC_PER_USEC);
 }
 
 /* Work of @dim: it has chosen another level. */
 static void adapt(struct work_struct *work)
 {
 	struct dim *dim = container_of(work, struct dim, work);
-	struct mm_port *port = container_of(dim, struct mm_port, dim);
+	struct mm_queue *q = container_of(dim, struct mm_queue, dim);
 	u32 usecs = xway_dim_usecs(dim);
 
 	if (usecs * dim->prev_stats.ppms < MM_WORTH * USEC_PER_MSEC)
 		usecs = 0;
 	/* A poll may have queued this while the operator set the time himself. */
-	if (READ_ONCE(port->adaptive))
-		set(port, usecs);
+	if (READ_ONCE(q->port->adaptive))
+		set(q, usecs);
 	dim->state = DIM_START_MEASURE;
 }
 
 /* Context: before the device is registered. */
-void mm_coalesce_init(struct mm_port *port)
+void mm_coalesce_init(struct mm_queue *q)
 {
-	INIT_WORK(&port->dim.work, adapt);
+	INIT_WORK(&q->dim.work, adapt);
 }
 
 /* Context: process, when nothing polls any more. */
-void mm_coalesce_exit(struct mm_port *port)
+void mm_coalesce_exit(struct mm_queue *q)
 {
-	cancel_work_sync(&port->dim.work);
+	cancel_work_sync(&q->dim.work);
 }
 
 /**
  * mm_coalesce_sample() - a poll has taken all that there was
- * @port: the port
+ * @q: the queue
  * @taken: packets that it took
  *
  * Context: the poll, @rx_lock held.
  */
-void mm_coalesce_sample(struct mm_port *port, int taken)
+void mm_coalesce_sample(struct mm_queue *q, int taken)
 {
 	struct dim_sample sample = {};
 
-	lockdep_assert_held(&port->rx_lock);
-	if (!READ_ONCE(port->adaptive))
+	lockdep_assert_held(&q->rx_lock);
+	if (!READ_ONCE(q->port->adaptive))
 		return;
-	if (!port->rx_usecs || taken >= MM_WORTH / 2)
-		port->vain = 0;
-	else if (++port->vain >= MM_VAIN)
-		set(port, 0);	/* what adapt() sets meanwhile ends here as well */
-	dim_update_sample(port->count[MM_RX_POLLS], port->count[MM_RX_PACKETS],
-			  port->count[MM_RX_BYTES], &sample);
-	xway_net_dim(&port->dim, &sample);
+	if (!q->rx_usecs || taken >= MM_WORTH / 2)
+		q->vain = 0;
+	else if (++q->vain >= MM_VAIN)
+		set(q, 0);	/* what adapt() sets meanwhile ends here as well */
+	dim_update_sample(q->count[MM_RX_POLLS], q->count[MM_RX_PACKETS],
+			  q->count[MM_RX_BYTES], &sample);
+	xway_net_dim(&q->dim, &sample);
+}
+
+static void set_usecs(struct mm_queue *q, u32 usecs)
+{
+	/* What a poll queues after this finds @adaptive false. */
+	cancel_work_sync(&q->dim.work);
+	spin_lock_bh(&q->rx_lock);
+	/* The work may not have run, and DIM waits for it. */
+	q->dim.state = DIM_START_MEASURE;
+	q->vain = 0;
+	set(q, usecs);
+	spin_unlock_bh(&q->rx_lock);
 }
 
 /**
@@ -85,16 +97,10 @@ void mm_coalesce_sample(struct mm_port *port, int taken)
  */
 void mm_coalesce_set(struct mm_port *port, u32 usecs, bool adaptive)
 {
+	unsigned int i;
+
 	ASSERT_RTNL();
 	WRITE_ONCE(port->adaptive, adaptive);
-	if (adaptive)
-		return;
-	/* What a poll queues after this finds @adaptive false. */
-	cancel_work_sync(&port->dim.work);
-	spin_lock_bh(&port->rx_lock);
-	/* The work may not have run, and DIM waits for it. */
-	port->dim.state = DIM_START_MEASURE;
-	port->vain = 0;
-	set(port, usecs);
-	spin_unlock_bh(&port->rx_lock);
+	for (i = 0; i < MM_QUEUES && !adaptive; i++)
+		set_usecs(&port->queue[i], usecs);
 }

@@ -37,8 +37,11 @@ static int mm_open(struct net_device *dev)
 {
 	struct mm_port *port = netdev_priv(dev);
 
-	napi_enable(&port->napi);
-	netif_start_queue(dev);
+	unsigned int i;
+
+	for (i = 0; i < MM_QUEUES; i++)
+		napi_enable(&port->queue[i].napi);
+	netif_tx_start_all_queues(dev);
 	mm_port_set_up(port, true);
 	return 0;
 }
@@ -46,30 +49,49 @@ static int mm_open(struct net_device *dev)
 static int mm_stop(struct net_device *dev)
 {
 	struct mm_port *port = netdev_priv(dev);
+	unsigned int i;
 
 	/* What is in the peer's ring still comes in; nothing polls after that. */
 	mm_port_set_up(port, false);
 	/* Who brings it up again wants it for more than vifs. */
 	WRITE_ONCE(port->ours, false);
 	mm_device_no_ipv6(port, false);
-	netif_stop_queue(dev);
-	napi_disable(&port->napi);
+	netif_tx_stop_all_queues(dev);
+	for (i = 0; i < MM_QUEUES; i++)
+		napi_disable(&port->queue[i].napi);
 	return 0;
+}
+
+/**
+ * mm_device_count() - what has been counted for all queues of a device
+ * @port: what it keeps
+ * @what: which counter
+ *
+ * Context: any.
+ */
+u64 mm_device_count(const struct mm_port *port, enum mm_count what)
+{
+	unsigned int i;
+	u64 sum = 0;
+
+	for (i = 0; i < MM_QUEUES; i++)
+		sum += READ_ONCE(port->queue[i].count[what]);
+	return sum;
 }
 
 static void mm_stats64(struct net_device *dev, struct rtnl_link_stats64 *stats)
 {
 	const struct mm_port *port = netdev_priv(dev);
 
-	stats->tx_packets = READ_ONCE(port->count[MM_TX_PACKETS]);
-	stats->tx_bytes = READ_ONCE(port->count[MM_TX_BYTES]);
-	stats->tx_dropped = READ_ONCE(port->count[MM_TX_DROPPED]) +
-			    READ_ONCE(port->count[MM_TX_LOST]);
-	stats->rx_packets = READ_ONCE(port->count[MM_RX_PACKETS]);
-	stats->rx_bytes = READ_ONCE(port->count[MM_RX_BYTES]);
-	stats->rx_dropped = READ_ONCE(port->count[MM_RX_NO_MEMORY]);
-	stats->rx_frame_errors = READ_ONCE(port->count[MM_RX_BAD_HEADER]);
-	stats->rx_errors = stats->rx_frame_errors + READ_ONCE(port->count[MM_VIOLATIONS]);
+	stats->tx_packets = mm_device_count(port, MM_TX_PACKETS);
+	stats->tx_bytes = mm_device_count(port, MM_TX_BYTES);
+	stats->tx_dropped = mm_device_count(port, MM_TX_DROPPED) +
+			    mm_device_count(port, MM_TX_LOST);
+	stats->rx_packets = mm_device_count(port, MM_RX_PACKETS);
+	stats->rx_bytes = mm_device_count(port, MM_RX_BYTES);
+	stats->rx_dropped = mm_device_count(port, MM_RX_NO_MEMORY);
+	stats->rx_frame_errors = mm_device_count(port, MM_RX_BAD_HEADER);
+	stats->rx_errors = stats->rx_frame_errors + mm_device_count(port, MM_VIOLATIONS);
 }
 
 static const struct net_device_ops mm_ops = {
@@ -117,6 +139,54 @@ struct mm_port *mm_device_port(struct net_device *dev)
 	return dev->netdev_ops == &mm_ops ? netdev_priv(dev) : NULL;
 }
 
+static void queue_free(struct mm_queue *q)
+{
+	cancel_delayed_work_sync(&q->stall);
+	cancel_delayed_work_sync(&q->held_work);
+	mm_coalesce_exit(q);
+	page_pool_destroy(q->pool);
+}
+
+static void queues_free(struct mm_port *port)
+{
+	unsigned int i;
+
+	for (i = 0; i < MM_QUEUES; i++)
+		queue_free(&port->queue[i]);
+}
+
+/* Return: 0, or a negative error number. queue_free() may follow in any case. */
+static int queue_init(struct mm_queue *q, struct mm_port *port, unsigned int index)
+{
+	struct page_pool_params params = { .pool_size = MM_POOL_PAGES, .nid = NUMA_NO_NODE };
+	struct page_pool *pool;
+
+	q->port = port;
+	q->index = index;
+	q->began = jiffies - MM_RETRY;
+	spin_lock_init(&q->rx_lock);
+	INIT_DELAYED_WORK(&q->stall, mm_tx_stall);
+	__skb_queue_head_init(&q->held);
+	INIT_DELAYED_WORK(&q->held_work, mm_tx_held);
+	mm_coalesce_init(q);
+	netif_napi_add(port->dev, &q->napi, mm_rx_poll);
+	pool = page_pool_create(&params);
+	if (IS_ERR(pool))
+		return PTR_ERR(pool);
+	q->pool = pool;
+	return 0;
+}
+
+static int queues_init(struct mm_port *port)
+{
+	unsigned int i;
+	int err = 0;
+
+	for (i = 0; i < MM_QUEUES; i++)
+		err = queue_init(&port->queue[i], port, i) ?: err;
+	return err;
+}
+
 /**
  * mm_device_create() - make and register the device of a peer
  * @id: the peer's id
@@ -126,34 +196,24 @@ struct mm_port *mm_device_port(struct net_device *dev)
  */
 struct mm_port *mm_device_create(const char *id)
 {
-	struct page_pool_params pool = { .pool_size = MM_POOL_PAGES, .nid = NUMA_NO_NODE };
 	struct net_device *dev;
 	struct mm_port *port;
 	int err;
 
-	dev = alloc_netdev(sizeof(*port), "mm%d", NET_NAME_ENUM, mm_setup);
+	dev = alloc_netdev_mq(sizeof(*port), "mm%d", NET_NAME_ENUM, mm_setup, MM_QUEUES);
 	if (!dev)
 		return ERR_PTR(-ENOMEM);
 	port = netdev_priv(dev);
 	port->dev = dev;
 	strscpy(port->id, id, sizeof(port->id));
 	mutex_init(&port->lock);
-	spin_lock_init(&port->rx_lock);
 	INIT_DELAYED_WORK(&port->tend, mm_port_tend);
-	port->began = jiffies - MM_RETRY;
 	INIT_LIST_HEAD(&port->pairs);
 	skb_queue_head_init(&port->returned);
 	INIT_WORK(&port->resend, mm_shade_resend);
-	INIT_DELAYED_WORK(&port->stall, mm_tx_stall);
-	__skb_queue_head_init(&port->held);
-	INIT_DELAYED_WORK(&port->held_work, mm_tx_held);
-	mm_coalesce_init(port);
-	port->pool = page_pool_create(&pool);
-	if (IS_ERR(port->pool)) {
-		err = PTR_ERR(port->pool);
+	err = queues_init(port);
+	if (err)
 		goto err_free;
-	}
-	netif_napi_add(dev, &port->napi, mm_rx_poll);
 	netif_carrier_off(dev);
 	/* Its locks are taken under those of a vif, see shade.c. */
 	netdev_lockdep_set_classes(dev);
@@ -164,8 +224,8 @@ struct mm_port *mm_device_create(const char *id)
 		return port;
 
 	dev_set_alias(dev, NULL, 0);
-	page_pool_destroy(port->pool);
 err_free:
+	queues_free(port);
 	free_netdev(dev);
 	return ERR_PTR(err);
 }
@@ -180,11 +240,16 @@ err_free:
  */
 const char *mm_device_state(const struct mm_port *port)
 {
+	unsigned int i;
+
 	if (!netif_running(port->dev))
 		return "down";
 	if (!netif_carrier_ok(port->dev))
 		return "waiting";
-	return READ_ONCE(port->stalled) ? "stalled" : "up";
+	for (i = 0; i < MM_QUEUES; i++)
+		if (READ_ONCE(port->queue[i].stalled))
+			return "stalled";
+	return "up";
 }
 
 /**
@@ -203,11 +268,8 @@ void mm_device_destroy(struct mm_port *port)
 	synchronize_rcu();
 	cancel_delayed_work_sync(&port->tend);
 	cancel_work_sync(&port->resend);
-	cancel_delayed_work_sync(&port->stall);
-	cancel_delayed_work_sync(&port->held_work);
-	mm_coalesce_exit(port);
+	queues_free(port);
 	skb_queue_purge(&port->returned);
-	page_pool_destroy(port->pool);
 	kfree(port->policy);
 	free_netdev(port->dev);
 }

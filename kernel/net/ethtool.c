@@ -52,7 +52,7 @@ static void get_ethtool_stats(struct net_device *dev, struct ethtool_stats *stat
 	int i;
 
 	for (i = 0; i < MM_COUNTS; i++)
-		data[i] = READ_ONCE(port->count[i]);
+		data[i] = mm_device_count(port, i);
 }
 
 static int get_coalesce(struct net_device *dev, struct ethtool_coalesce *c,
@@ -60,7 +60,7 @@ static int get_coalesce(struct net_device *dev, struct ethtool_coalesce *c,
 {
 	const struct mm_port *port = netdev_priv(dev);
 
-	c->rx_coalesce_usecs = READ_ONCE(port->rx_usecs);
+	c->rx_coalesce_usecs = READ_ONCE(port->queue[0].rx_usecs);
 	c->use_adaptive_rx_coalesce = port->adaptive;
 	return 0;
 }

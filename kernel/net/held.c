@@ -12,7 +12,7 @@
  * is found where this end writes or polls, and at the latest by an event that the peer is
  * asked for. A peer that does not read holds it for MM_HELD_TIME to twice as long.
  *
- * All of this holds the device's tx lock.
+ * All of this holds the queue's tx lock.
  */
 #include <net/tcp.h>
 
@@ -37,9 +37,9 @@ static struct held *held(struct sk_buff *skb)
 }
 
 /* Had the peer read all before this packet? */
-static bool caught_up(const struct mm_port *port, const struct sk_buff *skb)
+static bool caught_up(const struct mm_queue *q, const struct sk_buff *skb)
 {
-	return port->prod - port->cons == mm_space(skb->len);
+	return q->prod - q->cons == mm_space(skb->len);
 }
 
 /*
@@ -53,82 +53,82 @@ static bool has_more(const struct sock *sk)
 
 /**
  * mm_held_add() - hold a packet that has been written, if its sender may wait for it
- * @port: the port
- * @skb: the packet, whose record ends at @prod of @port
+ * @q: the queue
+ * @skb: the packet, whose record ends at @prod of @q
  *
  * Return: false if the caller is to free it.
  */
-bool mm_held_add(struct mm_port *port, struct sk_buff *skb)
+bool mm_held_add(struct mm_queue *q, struct sk_buff *skb)
 {
-	bool after_short = port->after_short;
+	bool after_short = q->after_short;
 
 	if (skb_is_tcp_pure_ack(skb))
 		return false;
-	port->after_short = skb->len <= MM_HELD_LEN;
-	if (!after_short || !port->after_short || caught_up(port, skb) || !has_more(skb->sk) ||
-	    skb_zcopy(skb) || skb_queue_len(&port->held) >= MM_HELD_MAX)
+	q->after_short = skb->len <= MM_HELD_LEN;
+	if (!after_short || !q->after_short || caught_up(q, skb) || !has_more(skb->sk) ||
+	    skb_zcopy(skb) || skb_queue_len(&q->held) >= MM_HELD_MAX)
 		return false;
 	/* What it refers to is free, but for its socket. */
 	skb_dst_drop(skb);
 	nf_reset_ct(skb);
 	held(skb)->since = jiffies;
-	held(skb)->end = port->prod;
-	__skb_queue_tail(&port->held, skb);
-	queue_delayed_work(mm_wq, &port->held_work, MM_HELD_TIME);
-	mm_add(port, MM_TX_HELD, 1);
+	held(skb)->end = q->prod;
+	__skb_queue_tail(&q->held, skb);
+	queue_delayed_work(mm_wq, &q->held_work, MM_HELD_TIME);
+	mm_add(q, MM_TX_HELD, 1);
 	return true;
 }
 
 /**
  * mm_held_take() - take those out that the peer has read
- * @port: the port, of which @cons was just looked at
+ * @q: the queue, of which @cons was just looked at
  * @done: to which they are added, for the caller to free
  */
-void mm_held_take(struct mm_port *port, struct sk_buff_head *done)
+void mm_held_take(struct mm_queue *q, struct sk_buff_head *done)
 {
 	struct sk_buff *skb;
 
-	while ((skb = skb_peek(&port->held)) && (s32)(port->cons - held(skb)->end) >= 0) {
-		__skb_unlink(skb, &port->held);
+	while ((skb = skb_peek(&q->held)) && (s32)(q->cons - held(skb)->end) >= 0) {
+		__skb_unlink(skb, &q->held);
 		__skb_queue_tail(done, skb);
 	}
 }
 
 /**
  * mm_held_end() - where the last record of those ends that are held
- * @port: the port, which holds some
+ * @q: the queue, which holds some
  */
-u32 mm_held_end(const struct mm_port *port)
+u32 mm_held_end(const struct mm_queue *q)
 {
-	return held(skb_peek_tail(&port->held))->end;
+	return held(skb_peek_tail(&q->held))->end;
 }
 
-static void free_until(struct mm_port *port, unsigned long since)
+static void free_until(struct mm_queue *q, unsigned long since)
 {
 	struct sk_buff *skb;
 
-	while ((skb = skb_peek(&port->held)) && time_before_eq(held(skb)->since, since)) {
-		__skb_unlink(skb, &port->held);
+	while ((skb = skb_peek(&q->held)) && time_before_eq(held(skb)->since, since)) {
+		__skb_unlink(skb, &q->held);
 		dev_consume_skb_any(skb);
 	}
 }
 
 /**
  * mm_held_expire() - hold no packet for too long; look again while there are some
- * @port: the port
+ * @q: the queue
  */
-void mm_held_expire(struct mm_port *port)
+void mm_held_expire(struct mm_queue *q)
 {
-	free_until(port, jiffies - MM_HELD_TIME);
-	if (!skb_queue_empty(&port->held))
-		queue_delayed_work(mm_wq, &port->held_work, MM_HELD_TIME);
+	free_until(q, jiffies - MM_HELD_TIME);
+	if (!skb_queue_empty(&q->held))
+		queue_delayed_work(mm_wq, &q->held_work, MM_HELD_TIME);
 }
 
 /**
  * mm_held_free() - hold no packet any longer
- * @port: the port
+ * @q: the queue
  */
-void mm_held_free(struct mm_port *port)
+void mm_held_free(struct mm_queue *q)
 {
-	free_until(port, jiffies);
+	free_until(q, jiffies);
 }

@@ -16,8 +16,8 @@
  *	mm_ports_lock		the list of ports
  *	mm_port's @lock		which link it has
  *	a link's @lock		channels begin and end
- *	mm_port's @rx_lock	who reads the peer's ring holds it
- *	the device's tx lock	who writes the own ring holds it
+ *	mm_queue's @rx_lock	who reads the peer's ring holds it
+ *	the queue's tx lock	who writes the own ring holds it
  */
 #ifndef _XWAY_MMNET_H
 #define _XWAY_MMNET_H
@@ -37,6 +37,7 @@
 #define MM_ALIGN	16u
 #define MM_RECORD_MAX	ALIGN(sizeof(struct mm_record) + MM_LEN_MAX, MM_ALIGN)
 #define MM_TCP_SEGMENT	8u	/* bytes of a segment, at least: TCP_MIN_SND_MSS without options */
+#define MM_QUEUES	1u	/* of a device */
 #define MM_PAGES_MIN	32u	/* of a ring: one record is read, another is written */
 #define MM_PAGES_MAX	XWAY_RING_PAGES_MAX
 #define MM_PAGE_KIB	((u32)(PAGE_SIZE / 1024))
@@ -103,7 +104,7 @@ enum mm_state {
 
 struct mm_chan {
 	struct xway_chan chan;
-	struct mm_port *port;
+	struct mm_queue *queue;
 	enum mm_state state;	/* under the link's lock */
 	u32 size;		/* bytes of the own ring */
 	u32 peer_size;		/* bytes of the peer's ring */
@@ -138,40 +139,21 @@ enum mm_count {
 };
 
 /**
- * struct mm_port - what a device keeps: its end of the channel to one peer
- * @dev: the device, whose private part this is
- * @peer_vifs: what the peer's words said last; written under @rx_lock. This and @stalled are read
- *	for each packet that leaves a vif, by any CPU, and seldom written.
- * @stalled: the peer has read too little for long, so packets go another way; written under
- *	the tx lock
- * @node: in the list of ports
- * @id: the peer's id, see xway_peer_id()
- * @lock: see the top of this file
- * @link: the link, a reference, or NULL while there is none; written under @lock and the
- *	link's lock
- * @policy: what domain 0 says of the two domains' vifs, doc/xenstore.md; under
- *	mm_ports_lock
- * @linger: destroys the device when there has been no link for long
- * @ch: the channel, or NULL; under the link's lock
- * @up: the device is up; written under @lock, and the link's lock if there is a link
- * @vifs: what the own words are to say; as @up
- * @ring_kib: KiB of the own ring, for channels that begin later; 0: the module's; as @up
- * @tend: opens a channel, or ends a broken one
- * @began: when the last channel began, in jiffies; under the link's lock
- * @pairs: vifs of which packets are taken: see shade.h
- * @opened: the module has brought up the device; once, and under the RTNL
- * @ours: it did so last, so the device takes nothing but what is for vifs
- * @no_ipv6: it has turned IPv6 off there
- * @returned: packets that go by their vif after all, and @resend, which sends them
- * @dim: adapts @rx_usecs, if @adaptive
- * @napi: reads the peer's ring
+ * struct mm_queue - a queue of a device: one channel, its rings, and the poll of the peer's
+ * @port: the device's
+ * @index: which of its queues; 0 is there always
+ * @stalled: the peer has read too little for long, so packets go another way; read for each
+ *	packet that leaves a vif, written under the tx lock
  * @broken: the peer has broken the rules of the channel
+ * @ch: the channel, or NULL; under the link's lock
+ * @began: when the last channel began, in jiffies; under the link's lock
  * @count: see enum mm_count
+ * @dim: adapts @rx_usecs, if the device is adaptive
+ * @napi: reads the peer's ring
  * @news: a poll has found something since the last event
- * @adaptive: see coalesce.c; under the RTNL
- * @rx_usecs: microseconds that this end waits for more packets; under the RTNL, or while
- *	@adaptive written by @dim's work
  * @vain: waits in a row that found few packets; under @rx_lock
+ * @rx_usecs: microseconds that this end waits for more packets; under the RTNL, or while the
+ *	device is adaptive written by @dim's work
  * @rx_lock: see the top of this file
  * @peer_prod: what the peer's words said last of what it has written; under @rx_lock
  * @rx: the channel while the peer's ring may be read, or NULL; written under @rx_lock
@@ -190,35 +172,18 @@ enum mm_count {
  * @held_work: frees those that are held for long
  * @after_short: the last packet was short, but for acknowledgements; under the tx lock
  */
-struct mm_port {
-	struct net_device *dev;
-	u32 peer_vifs;
+struct mm_queue {
+	struct mm_port *port;
+	unsigned int index;
 	bool stalled;
-	struct list_head node;
-	char id[XWAY_PEER_ID];
-	struct mutex lock;	/* see the top of this file */
-	struct xway_link *link;
-	char *policy;
-	struct delayed_work linger;
-	struct mm_chan *ch;
-	bool up;
 	bool broken;
-	u32 vifs;
-	u32 ring_kib;
-	struct delayed_work tend;
+	struct mm_chan *ch;
 	unsigned long began;
-	struct list_head pairs;
-	bool opened;
-	bool ours;
-	bool no_ipv6;
-	struct sk_buff_head returned;
-	struct work_struct resend;
 	u64 count[MM_COUNTS];
 	struct dim dim;
 
 	struct napi_struct napi ____cacheline_aligned_in_smp;
 	bool news;
-	bool adaptive;
 	u8 vain;
 	u32 rx_usecs;
 	spinlock_t rx_lock;	/* see the top of this file */
@@ -240,9 +205,63 @@ struct mm_port {
 	bool after_short;
 };
 
-static inline void mm_add(struct mm_port *port, enum mm_count what, u64 n)
+/**
+ * struct mm_port - what a device keeps: its end of the channels to one peer
+ * @dev: the device, whose private part this is
+ * @peer_vifs: what the peer's words said last; written under the first queue's @rx_lock, read
+ *	for each packet that leaves a vif, by any CPU
+ * @adaptive: see coalesce.c; under the RTNL
+ * @node: in the list of ports
+ * @id: the peer's id, see xway_peer_id()
+ * @lock: see the top of this file
+ * @link: the link, a reference, or NULL while there is none; written under @lock and the
+ *	link's lock
+ * @policy: what domain 0 says of the two domains' vifs, doc/xenstore.md; under
+ *	mm_ports_lock
+ * @linger: destroys the device when there has been no link for long
+ * @up: the device is up; written under @lock, and the link's lock if there is a link
+ * @vifs: what the own words are to say; as @up
+ * @ring_kib: KiB of an own ring, for channels that begin later; 0: the module's; as @up
+ * @tend: opens channels, and ends broken ones
+ * @pairs: vifs of which packets are taken: see shade.h
+ * @opened: the module has brought up the device; once, and under the RTNL
+ * @ours: it did so last, so the device takes nothing but what is for vifs
+ * @no_ipv6: it has turned IPv6 off there
+ * @returned: packets that go by their vif after all, and @resend, which sends them
+ * @queue: its queues
+ */
+struct mm_port {
+	struct net_device *dev;
+	u32 peer_vifs;
+	bool adaptive;
+	struct list_head node;
+	char id[XWAY_PEER_ID];
+	struct mutex lock;	/* see the top of this file */
+	struct xway_link *link;
+	char *policy;
+	struct delayed_work linger;
+	bool up;
+	u32 vifs;
+	u32 ring_kib;
+	struct delayed_work tend;
+	struct list_head pairs;
+	bool opened;
+	bool ours;
+	bool no_ipv6;
+	struct sk_buff_head returned;
+	struct work_struct resend;
+	struct mm_queue queue[MM_QUEUES];
+};
+
+static inline void mm_add(struct mm_queue *q, enum mm_count what, u64 n)
 {
-	WRITE_ONCE(port->count[what], port->count[what] + n);
+	WRITE_ONCE(q->count[what], q->count[what] + n);
+}
+
+/* What the kernel keeps of the queue for sending; its lock is the tx lock. */
+static inline struct netdev_queue *mm_txq(const struct mm_queue *q)
+{
+	return netdev_get_tx_queue(q->port->dev, q->index);
 }
 
 /* Bytes of a record with a frame of @len */
@@ -262,6 +281,7 @@ struct mm_port *mm_device_create(const char *id);
 void mm_device_destroy(struct mm_port *port);
 struct mm_port *mm_device_port(struct net_device *dev);
 const char *mm_device_state(const struct mm_port *port);
+u64 mm_device_count(const struct mm_port *port, enum mm_count what);
 void mm_device_no_ipv6(struct mm_port *port, bool none);
 
 /* ports.c: which link has which device */
@@ -272,7 +292,7 @@ void mm_ports_exit(void);
 
 /* port.c: the life of a channel */
 struct mm_port *mm_port_of(struct xway_link *link);
-void mm_port_broken(struct mm_port *port);
+void mm_port_broken(struct mm_queue *q);
 void mm_port_set_up(struct mm_port *port, bool up);
 void mm_port_set_vifs(struct mm_port *port, u32 vifs);
 void mm_port_set_ring(struct mm_port *port, u32 kib);
@@ -298,30 +318,30 @@ void mm_shade_resend(struct work_struct *work);
 netdev_tx_t mm_tx(struct sk_buff *skb, struct net_device *dev);
 netdev_features_t mm_tx_features(struct sk_buff *skb, struct net_device *dev,
 				 netdev_features_t features);
-void mm_tx_end(struct mm_port *port);
-bool mm_tx_wake(struct mm_port *port, struct sk_buff_head *done);
-bool mm_tx_crowded(const struct mm_port *port);
-bool mm_tx_waiting(const struct mm_port *port);
+void mm_tx_end(struct mm_queue *q);
+bool mm_tx_wake(struct mm_queue *q, struct sk_buff_head *done);
+bool mm_tx_crowded(const struct mm_queue *q);
+bool mm_tx_waiting(const struct mm_queue *q);
 void mm_tx_held(struct work_struct *work);
 void mm_tx_stall(struct work_struct *work);
 
 /* held.c */
-bool mm_held_add(struct mm_port *port, struct sk_buff *skb);
-void mm_held_free(struct mm_port *port);
-void mm_held_expire(struct mm_port *port);
-void mm_held_take(struct mm_port *port, struct sk_buff_head *done);
-u32 mm_held_end(const struct mm_port *port);
+bool mm_held_add(struct mm_queue *q, struct sk_buff *skb);
+void mm_held_free(struct mm_queue *q);
+void mm_held_expire(struct mm_queue *q);
+void mm_held_take(struct mm_queue *q, struct sk_buff_head *done);
+u32 mm_held_end(const struct mm_queue *q);
 
 /* rx.c */
 int mm_rx_poll(struct napi_struct *napi, int budget);
-void mm_rx_rest(struct mm_port *port);
-void mm_rx_back(struct mm_port *port, u32 from);
+void mm_rx_rest(struct mm_queue *q);
+void mm_rx_back(struct mm_queue *q, u32 from);
 
 /* coalesce.c: how long an end waits for more packets */
 #define MM_USECS_MAX 1000
-void mm_coalesce_init(struct mm_port *port);
-void mm_coalesce_exit(struct mm_port *port);
-void mm_coalesce_sample(struct mm_port *port, int taken);
+void mm_coalesce_init(struct mm_queue *q);
+void mm_coalesce_exit(struct mm_queue *q);
+void mm_coalesce_sample(struct mm_queue *q, int taken);
 void mm_coalesce_set(struct mm_port *port, u32 usecs, bool adaptive);
 
 /* ethtool.c */

@@ -26,14 +26,14 @@ int mm_netlink_show(struct xway_link *link, struct sk_buff *skb)
 	if (nla_put_string(skb, XWAY_A_VIFS, vifs) ||
 	    nla_put_u32(skb, XWAY_A_RING_KIB, kib) ||
 	    nla_put_u32(skb, XWAY_A_PEER_RING_KIB, peer_kib) ||
-	    nla_put_u32(skb, XWAY_A_RX_USECS, READ_ONCE(port->rx_usecs)) ||
+	    nla_put_u32(skb, XWAY_A_RX_USECS, READ_ONCE(port->queue[0].rx_usecs)) ||
 	    nla_put_u8(skb, XWAY_A_ADAPTIVE_RX, READ_ONCE(port->adaptive)))
 		return -EMSGSIZE;
 	nest = nla_nest_start(skb, XWAY_A_STATS);
 	if (!nest)
 		return -EMSGSIZE;
 	for (i = 0; i < MM_COUNTS; i++)
-		if (xway_genl_put_counter(skb, mm_count_names[i], READ_ONCE(port->count[i])))
+		if (xway_genl_put_counter(skb, mm_count_names[i], mm_device_count(port, i)))
 			return -EMSGSIZE;
 	nla_nest_end(skb, nest);
 	nla_nest_end(skb, service);

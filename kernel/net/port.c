@@ -24,17 +24,17 @@ struct mm_port *mm_port_of(struct xway_link *link)
 
 /**
  * mm_port_broken() - the peer has broken the rules: end the channel soon
- * @port: the port
+ * @q: the channel's queue
  *
  * Context: the caller reads or writes a ring, under the lock for that.
  */
-void mm_port_broken(struct mm_port *port)
+void mm_port_broken(struct mm_queue *q)
 {
-	if (READ_ONCE(port->broken))
+	if (READ_ONCE(q->broken))
 		return;
-	WRITE_ONCE(port->broken, true);
-	mm_add(port, MM_VIOLATIONS, 1);
-	mod_delayed_work(xway_core_wq, &port->tend, 0);
+	WRITE_ONCE(q->broken, true);
+	mm_add(q, MM_VIOLATIONS, 1);
+	mod_delayed_work(xway_core_wq, &q->port->tend, 0);
 }
 
 static bool may_begin(struct mm_port *port)
@@ -65,17 +65,17 @@ static bool has_stopped(struct xway_link *link, const struct mm_words *peer)
  * What waits for room goes by its vif, if it has come by one: at once, as without a carrier, or
  * taken down, the device has no queue, and the kernel drops what was in it.
  */
-static void empty_queue(struct mm_port *port)
+static void empty_queue(const struct mm_queue *q)
 {
 	unsigned int i;
 
 	/* Who has seen the peer take packets of vifs has queued his by then. */
 	synchronize_rcu_expedited();
 	local_bh_disable();
-	netif_wake_queue(port->dev);
+	netif_tx_wake_queue(mm_txq(q));
 	local_bh_enable();
 	/* Another thread may have to do that. A discipline that delays packets has them longer. */
-	for (i = 0; i < QUEUE_LOOKS && mm_tx_waiting(port); i++)
+	for (i = 0; i < QUEUE_LOOKS && mm_tx_waiting(q); i++)
 		usleep_range(500, 1000);
 }
 
@@ -83,80 +83,84 @@ static void empty_queue(struct mm_port *port)
  * Who uses a channel holds one of the locks, so no grace period is needed.
  * @closed: the peer reads no more, and has said so
  */
-static void let_go(struct mm_port *port, bool closed)
+static void let_go(struct mm_queue *q, bool closed)
 {
-	struct netdev_queue *txq = netdev_get_tx_queue(port->dev, 0);
-	struct mm_chan *ch = port->ch;
+	struct mm_port *port = q->port;
+	struct mm_chan *ch = q->ch;
 	const struct mm_words *peer = rcu_dereference_protected(ch->chan.peer, true);
 	struct mm_words *own = ch->chan.own;
 	bool broken;
 
-	spin_lock_bh(&port->rx_lock);
+	spin_lock_bh(&q->rx_lock);
 	/* netif_tx_lock() keeps nobody out of a queue without a discipline (noqueue). */
-	__netif_tx_lock(txq, smp_processor_id());
-	mm_tx_end(port);
-	port->rx = NULL;
+	__netif_tx_lock(mm_txq(q), smp_processor_id());
+	mm_tx_end(q);
+	q->rx = NULL;
 	ring_store_release(&own->stop, MM_STOPPED);	/* after @cons */
-	WRITE_ONCE(port->peer_vifs, 0);
-	broken = port->broken;
-	port->broken = false;
-	WRITE_ONCE(port->stalled, false);
+	if (!q->index)
+		WRITE_ONCE(port->peer_vifs, 0);
+	broken = q->broken;
+	q->broken = false;
+	WRITE_ONCE(q->stalled, false);
 	RCU_INIT_POINTER(ch->chan.peer, NULL);
-	__netif_tx_unlock(txq);
-	spin_unlock_bh(&port->rx_lock);
+	__netif_tx_unlock(mm_txq(q));
+	spin_unlock_bh(&q->rx_lock);
 	/* The peer's words stay until they are unmapped. */
 	if (broken)
 		xway_chan_count_violation(&ch->chan);
 	else if (closed || has_stopped(port->link, peer))
-		mm_rx_back(port, ring_load(&peer->cons));
-	empty_queue(port);
-	netif_carrier_off(port->dev);
+		mm_rx_back(q, ring_load(&peer->cons));
+	empty_queue(q);
+	if (!q->index)
+		netif_carrier_off(port->dev);
 }
 
-static void go_live(struct mm_port *port, struct mm_chan *ch, const struct mm_hello *hello)
+static void go_live(struct mm_queue *q, struct mm_chan *ch, const struct mm_hello *hello)
 {
-	struct netdev_queue *txq = netdev_get_tx_queue(port->dev, 0);
+	struct net_device *dev = q->port->dev;
 	struct mm_words *own = ch->chan.own;
 
 	ch->state = MM_LIVE;
 	WRITE_ONCE(own->stop, 0);
 	ch->features = hello->features;
-	port->began = jiffies;
-	spin_lock_bh(&port->rx_lock);
-	__netif_tx_lock(txq, smp_processor_id());
-	port->ch = ch;
-	port->rx = ch;
-	port->tx = ch;
-	port->peer_prod = 0;
-	port->prod = 0;
-	port->cons = 0;
-	port->taken = 0;
-	port->broken = false;
-	port->news = true;
-	WRITE_ONCE(port->stalled, false);
-	__netif_tx_unlock(txq);
-	spin_unlock_bh(&port->rx_lock);
-	mm_add(port, MM_OPENED, 1);
-	netif_wake_queue(port->dev);
-	netif_carrier_on(port->dev);
+	q->began = jiffies;
+	spin_lock_bh(&q->rx_lock);
+	__netif_tx_lock(mm_txq(q), smp_processor_id());
+	q->ch = ch;
+	q->rx = ch;
+	q->tx = ch;
+	q->peer_prod = 0;
+	q->prod = 0;
+	q->cons = 0;
+	q->taken = 0;
+	q->broken = false;
+	q->news = true;
+	WRITE_ONCE(q->stalled, false);
+	__netif_tx_unlock(mm_txq(q));
+	spin_unlock_bh(&q->rx_lock);
+	mm_add(q, MM_OPENED, 1);
+	netif_tx_wake_queue(mm_txq(q));
+	if (!q->index)
+		netif_carrier_on(dev);
 	/* The peer may have written and posted before this. */
 	local_bh_disable();
-	napi_schedule(&port->napi);
+	napi_schedule(&q->napi);
 	local_bh_enable();
 	/* Nor does the peer know what the own words have come to say since it looked. */
 	smp_mb();	/* see xway_chan_post() */
 	xway_chan_post(&ch->chan);
 }
 
-static struct mm_chan *create(struct mm_port *port)
+static struct mm_chan *create(struct mm_queue *q)
 {
 	struct mm_chan *ch = kzalloc(sizeof(*ch), GFP_KERNEL);
+	struct mm_port *port = q->port;
 	u32 keep = xway_link_pages_max() / 3, pages;
 	struct mm_words *own;
 
 	if (!ch)
 		return NULL;
-	ch->port = port;
+	ch->queue = q;
 	xway_chan_init(&ch->chan, &mm_client, port->link);
 	/* Where pages are scarce, a smaller ring does. */
 	for (pages = (port->ring_kib ?: mm_ring_kib()) / MM_PAGE_KIB; pages >= MM_PAGES_MIN;
@@ -196,26 +200,27 @@ static void say(struct mm_chan *ch, u32 type)
 }
 
 /* @closed: by the peer. See mm_port_close(). */
-static void end(struct mm_port *port, bool closed)
+static void end(struct mm_queue *q, bool closed)
 {
-	struct mm_chan *ch = port->ch;
+	struct xway_link *link = q->port->link;
+	struct mm_chan *ch = q->ch;
 
-	lockdep_assert_held(&port->link->lock);
+	lockdep_assert_held(&link->lock);
 	if (!ch)
 		return;
 	if (ch->state == MM_LIVE) {
-		mm_rx_rest(port);
-		let_go(port, closed);
-		xway_peer_uncharge(port->link->peer, ch->chan.peer_ring_pages);
+		mm_rx_rest(q);
+		let_go(q, closed);
+		xway_peer_uncharge(link->peer, ch->chan.peer_ring_pages);
 		xway_chan_unmap(&ch->chan);
 		say(ch, XWAY_CTL_CLOSE);
 	}
-	port->ch = NULL;
+	q->ch = NULL;
 	destroy(ch);
 }
 
 /**
- * mm_port_close() - end the channel, if there is one
+ * mm_port_close() - end the channels, if there are some
  * @port: the port
  *
  * What the peer has written is received. What it has not read it will read when it gets
@@ -228,7 +233,10 @@ static void end(struct mm_port *port, bool closed)
  */
 void mm_port_close(struct mm_port *port)
 {
-	end(port, false);
+	unsigned int i;
+
+	for (i = MM_QUEUES; i--;)
+		end(&port->queue[i], false);
 }
 
 /* Take the port's lock, and its link's if it has one: see mmnet.h. */
@@ -246,53 +254,60 @@ static void unlock(struct mm_port *port)
 	mutex_unlock(&port->lock);
 }
 
-/* The channel of a locked port, or NULL */
-static struct mm_chan *chan_of(const struct mm_port *port)
+/* The channel of a locked port's queue, or NULL */
+static struct mm_chan *chan_of(const struct mm_queue *q)
 {
-	return port->link ? port->ch : NULL;
+	return q->port->link ? q->ch : NULL;
 }
 
 /*
  * Until when must the next channel wait, in jiffies? A peer that ends its channels costs a
  * carrier's change, and pages, once in a while.
  */
-static unsigned long too_soon(const struct mm_port *port)
+static unsigned long too_soon(const struct mm_queue *q)
 {
-	unsigned long due = port->began + MM_RETRY;
+	unsigned long due = q->began + MM_RETRY;
 
 	return time_before(jiffies, due) ? due - jiffies : 0;
 }
 
-static void tend(struct mm_port *port)
+/* Have mm_port_tend() run so soon, if not sooner. */
+static void tend_in(struct mm_port *port, unsigned long wait)
 {
-	unsigned long wait = too_soon(port);
+	queue_delayed_work(xway_core_wq, &port->tend, wait);
+}
 
-	if (port->ch && READ_ONCE(port->broken)) {
-		mm_port_close(port);
-		queue_delayed_work(xway_core_wq, &port->tend, MM_RETRY);
-	} else if (!port->ch && may_begin(port) && wait) {
+static void tend(struct mm_queue *q)
+{
+	struct mm_port *port = q->port;
+	unsigned long wait = too_soon(q);
+
+	if (q->ch && READ_ONCE(q->broken)) {
+		end(q, false);
+		tend_in(port, MM_RETRY);
+	} else if (!q->ch && may_begin(port) && wait) {
 		/* As the peer ends a channel, what it wrote last may have had this run at once. */
-		queue_delayed_work(xway_core_wq, &port->tend, wait);
-	} else if (!port->ch && may_begin(port)) {
-		port->ch = create(port);
-		if (port->ch) {
-			port->ch->state = MM_OPENING;
-			say(port->ch, XWAY_CTL_OPEN);
+		tend_in(port, wait);
+	} else if (!q->ch && may_begin(port)) {
+		q->ch = create(q);
+		if (q->ch) {
+			q->ch->state = MM_OPENING;
+			say(q->ch, XWAY_CTL_OPEN);
 		} else {
-			queue_delayed_work(xway_core_wq, &port->tend, MM_RETRY);
+			tend_in(port, MM_RETRY);
 		}
 	}
 }
 
-/* Work: open a channel, if there is none, or end a broken one. */
+/* Work: open channels that are not there, and end broken ones. */
 void mm_port_tend(struct work_struct *work)
 {
 	struct mm_port *port = container_of(to_delayed_work(work), struct mm_port, tend);
-	unsigned int noio = memalloc_noio_save();
+	unsigned int noio = memalloc_noio_save(), i;
 
 	lock(port);
-	if (port->link)
-		tend(port);
+	for (i = 0; i < MM_QUEUES && port->link; i++)
+		tend(&port->queue[i]);
 	unlock(port);
 	memalloc_noio_restore(noio);
 }
@@ -331,7 +346,7 @@ void mm_port_set_vifs(struct mm_port *port, u32 vifs)
 	struct mm_chan *ch;
 
 	lock(port);
-	ch = chan_of(port);
+	ch = chan_of(&port->queue[0]);
 	if (ch && port->vifs != vifs) {
 		struct mm_words *own = ch->chan.own;
 
@@ -347,7 +362,7 @@ void mm_port_set_vifs(struct mm_port *port, u32 vifs)
 }
 
 /**
- * mm_port_set_ring() - give the own ring another size
+ * mm_port_set_ring() - give the own rings another size
  * @port: the port
  * @kib: KiB, which mm_ring_kib_fits() takes
  *
@@ -362,12 +377,12 @@ void mm_port_set_ring(struct mm_port *port, u32 kib)
 
 	lock(port);
 	port->ring_kib = kib;
-	ch = chan_of(port);
+	ch = chan_of(&port->queue[0]);
 	if (ch && ch->size != kib * 1024)
 		mm_port_close(port);
 	unlock(port);
 	memalloc_noio_restore(noio);
-	queue_delayed_work(xway_core_wq, &port->tend, MM_RETRY);
+	tend_in(port, MM_RETRY);
 }
 
 /**
@@ -385,7 +400,7 @@ void mm_port_rings(struct mm_port *port, u32 *kib, u32 *peer_kib)
 	lock(port);
 	*kib = port->ring_kib ?: mm_ring_kib();
 	*peer_kib = 0;
-	ch = chan_of(port);
+	ch = chan_of(&port->queue[0]);
 	if (ch && ch->state == MM_LIVE) {
 		*kib = ch->size / 1024;
 		*peer_kib = ch->peer_size / 1024;
@@ -413,20 +428,26 @@ static bool fits(const struct xway_ctl *msg)
 	return xway_chan_described(msg) && msg->ring_pages >= MM_PAGES_MIN;
 }
 
-/* The peer has sent OPEN. Return: 0, or the reason to decline. */
-static int accept(struct mm_port *port, const struct xway_ctl *msg)
+/* The queue for which the peer has sent OPEN, or NULL */
+static struct mm_queue *queue_for(struct mm_port *port, const struct xway_ctl *msg)
 {
-	struct xway_link *link = port ? port->link : NULL;
+	return port && may_begin(port) ? &port->queue[0] : NULL;
+}
+
+/* The peer has sent OPEN. Return: 0, or the reason to decline. */
+static int accept(struct xway_link *link, const struct xway_ctl *msg)
+{
+	struct mm_queue *q = queue_for(mm_port_of(link), msg);
 	struct mm_chan *ch;
 
-	if (!port || !may_begin(port))
+	if (!q || !fits(msg))
 		return XWAY_DECLINE_OFF;
-	if (port->ch && (port->ch->state == MM_LIVE || link->nonce < link->peer_nonce))
+	if (q->ch && (q->ch->state == MM_LIVE || link->nonce < link->peer_nonce))
 		return XWAY_DECLINE_LATER;
-	if (too_soon(port))
+	if (too_soon(q))
 		return XWAY_DECLINE_LATER;
-	mm_port_close(port);	/* the own OPEN, which the peer declines */
-	ch = create(port);
+	end(q, false);	/* the own OPEN, which the peer declines */
+	ch = create(q);
 	if (!ch)
 		return XWAY_DECLINE_MEMORY;
 	if (!map(ch, msg)) {
@@ -434,49 +455,54 @@ static int accept(struct mm_port *port, const struct xway_ctl *msg)
 		return XWAY_DECLINE_MEMORY;
 	}
 	say(ch, XWAY_CTL_ACCEPT);
-	go_live(port, ch, (const void *)msg->body);
+	go_live(q, ch, (const void *)msg->body);
 	return 0;
 }
 
-static void accepted(struct mm_port *port, const struct xway_ctl *msg)
+static void accepted(struct mm_queue *q, const struct xway_ctl *msg)
 {
-	struct mm_chan *ch = port->ch;
+	struct mm_chan *ch = q->ch;
 
 	if (fits(msg) && map(ch, msg)) {
-		go_live(port, ch, (const void *)msg->body);
+		go_live(q, ch, (const void *)msg->body);
 		return;
 	}
 	xway_chan_set_peer_id(&ch->chan, msg);
 	say(ch, XWAY_CTL_CLOSE);
-	mm_port_close(port);
-	queue_delayed_work(xway_core_wq, &port->tend, MM_RETRY);
+	end(q, false);
+	tend_in(q->port, MM_RETRY);
+}
+
+static struct mm_queue *queue_of(struct xway_chan *chan)
+{
+	return container_of(chan, struct mm_chan, chan)->queue;
 }
 
 /* See @ctl in core.h. */
 bool mm_port_ctl(struct xway_link *link, struct xway_chan *chan, const struct xway_ctl *msg)
 {
 	struct xway_ctl no = { .type = XWAY_CTL_DECLINE, .chan = msg->from };
-	struct mm_port *port = mm_port_of(link);
+	struct mm_queue *q = chan ? queue_of(chan) : NULL;
 
 	switch (msg->type) {
 	case XWAY_CTL_OPEN:
-		no.arg = fits(msg) ? accept(port, msg) : XWAY_DECLINE_OFF;
+		no.arg = accept(link, msg);
 		if (no.arg)
 			xway_ctl_send(&mm_client, link, &no);
 		return true;
 	case XWAY_CTL_ACCEPT:
-		accepted(port, msg);
+		accepted(q, msg);
 		return true;
 	case XWAY_CTL_DECLINE:
-		mm_port_close(port);
+		end(q, false);
 		if (msg->arg == XWAY_DECLINE_LATER || msg->arg == XWAY_DECLINE_MEMORY)
-			queue_delayed_work(xway_core_wq, &port->tend, MM_RETRY);
+			tend_in(q->port, MM_RETRY);
 		return true;
 	case XWAY_CTL_CLOSE:
 		/* The peer keeps its half until we send CLOSE: nothing that it sent is lost. */
-		end(port, true);
+		end(q, true);
 		/* If its device is not down, either end may open the next channel. */
-		queue_delayed_work(xway_core_wq, &port->tend, MM_RETRY);
+		tend_in(q->port, MM_RETRY);
 		return true;
 	}
 	return false;
@@ -488,11 +514,11 @@ bool mm_port_ctl(struct xway_link *link, struct xway_chan *chan, const struct xw
  */
 bool mm_port_event(struct xway_chan *chan)
 {
-	struct mm_port *port = container_of(chan, struct mm_chan, chan)->port;
-	bool news = READ_ONCE(port->news);
+	struct mm_queue *q = queue_of(chan);
+	bool news = READ_ONCE(q->news);
 
-	WRITE_ONCE(port->news, false);
-	napi_schedule(&port->napi);
+	WRITE_ONCE(q->news, false);
+	napi_schedule(&q->napi);
 	return news;
 }
 

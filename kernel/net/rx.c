@@ -24,9 +24,9 @@
 static_assert((MM_LEN_MAX - MM_HEAD + PAGE_SIZE - 1) / PAGE_SIZE + 1 <= MAX_SKB_FRAGS);
 
 /* The peer's words. They stay while the caller holds the lock: let_go() takes it. */
-static const struct mm_words *peer_of(const struct mm_port *port)
+static const struct mm_words *peer_of(const struct mm_queue *q)
 {
-	return rcu_dereference_protected(port->rx->chan.peer, lockdep_is_held(&port->rx_lock));
+	return rcu_dereference_protected(q->rx->chan.peer, lockdep_is_held(&q->rx_lock));
 }
 
 /* A ring that frames are copied out of */
@@ -49,7 +49,7 @@ static void copy_head(const struct source *ring, u32 idx, void *to, u32 len)
 }
 
 /* Copy into pages, each piece to where it is in the ring's page: so a page is copied at once. */
-static bool copy_pages(struct mm_port *port, const struct source *ring, u32 idx,
+static bool copy_pages(struct mm_queue *q, const struct source *ring, u32 idx,
 		       struct sk_buff *skb, u32 len)
 {
 	u32 done, n;
@@ -57,7 +57,7 @@ static bool copy_pages(struct mm_port *port, const struct source *ring, u32 idx,
 
 	for (done = 0; done < len; done += n) {
 		u32 off = (idx + done) % PAGE_SIZE;
-		struct page *page = page_pool_dev_alloc_pages(port->pool);
+		struct page *page = page_pool_dev_alloc_pages(q->pool);
 		void *from;
 
 		if (!page)
@@ -71,10 +71,10 @@ static bool copy_pages(struct mm_port *port, const struct source *ring, u32 idx,
 }
 
 /* Make a packet of a frame in the ring. Return: NULL without memory. */
-static struct sk_buff *copy(struct mm_port *port, const struct source *ring, u32 idx, u32 len)
+static struct sk_buff *copy(struct mm_queue *q, const struct source *ring, u32 idx, u32 len)
 {
 	u32 head = len <= MM_COPYBREAK ? len : MM_HEAD;
-	struct sk_buff *skb = napi_alloc_skb(&port->napi, head);
+	struct sk_buff *skb = napi_alloc_skb(&q->napi, head);
 
 	if (!skb)
 		return NULL;
@@ -82,7 +82,7 @@ static struct sk_buff *copy(struct mm_port *port, const struct source *ring, u32
 	if (head == len)
 		return skb;
 	skb_mark_for_recycle(skb);
-	if (copy_pages(port, ring, idx + head, skb, len - head))
+	if (copy_pages(q, ring, idx + head, skb, len - head))
 		return skb;
 	kfree_skb(skb);
 	return NULL;
@@ -152,54 +152,54 @@ static bool describe(struct sk_buff *skb, const struct virtio_net_hdr *hdr)
  * Make a packet, as received by the device, of the record at @idx.
  * Return: NULL without memory, or an error pointer if what the record says is wrong.
  */
-static struct sk_buff *make(struct mm_port *port, const struct source *ring, u32 idx,
+static struct sk_buff *make(struct mm_queue *q, const struct source *ring, u32 idx,
 			    const struct mm_record *rec)
 {
-	struct sk_buff *skb = copy(port, ring, idx + sizeof(*rec), rec->len);
+	struct sk_buff *skb = copy(q, ring, idx + sizeof(*rec), rec->len);
 
 	if (!skb)
 		return NULL;
-	skb->protocol = eth_type_trans(skb, port->dev);
+	skb->protocol = eth_type_trans(skb, q->port->dev);
 	if (describe(skb, &rec->hdr))
 		return skb;
 	kfree_skb(skb);
 	return ERR_PTR(-EPROTO);
 }
 
-static void take_one(struct mm_port *port, const struct source *ring, u32 idx,
+static void take_one(struct mm_queue *q, const struct source *ring, u32 idx,
 		     const struct mm_record *rec, struct sk_buff_head *list)
 {
-	struct sk_buff *skb = make(port, ring, idx, rec);
+	struct sk_buff *skb = make(q, ring, idx, rec);
 
 	if (IS_ERR_OR_NULL(skb)) {
-		mm_add(port, skb ? MM_RX_BAD_HEADER : MM_RX_NO_MEMORY, 1);
+		mm_add(q, skb ? MM_RX_BAD_HEADER : MM_RX_NO_MEMORY, 1);
 		return;
 	}
-	mm_add(port, MM_RX_PACKETS, 1);
-	mm_add(port, MM_RX_BYTES, rec->len);
+	mm_add(q, MM_RX_PACKETS, 1);
+	mm_add(q, MM_RX_BYTES, rec->len);
 	__skb_queue_tail(list, skb);
 }
 
 /* Tell the peer whether this end will wait for more, if it takes so many now. */
-static void set_lazy(struct mm_port *port, int taken, int budget)
+static void set_lazy(struct mm_queue *q, int taken, int budget)
 {
-	struct mm_words *own = port->rx->chan.own;
-	u32 lazy = taken && taken < budget && READ_ONCE(port->rx_usecs);
+	struct mm_words *own = q->rx->chan.own;
+	u32 lazy = taken && taken < budget && READ_ONCE(q->rx_usecs);
 
 	if (own->lazy != lazy)
 		WRITE_ONCE(own->lazy, lazy);
 }
 
-static void release(struct mm_port *port, u32 cons)
+static void release(struct mm_queue *q, u32 cons)
 {
-	struct mm_words *own = port->rx->chan.own;
+	struct mm_words *own = q->rx->chan.own;
 
 	if (cons == own->cons)
 		return;
-	if (!xway_ring_publish(&own->cons, cons, own->cons, &peer_of(port)->want_room))
+	if (!xway_ring_publish(&own->cons, cons, own->cons, &peer_of(q)->want_room))
 		return;
-	mm_add(port, MM_RX_EVENTS, 1);
-	xway_chan_post(&port->rx->chan);
+	mm_add(q, MM_RX_EVENTS, 1);
+	xway_chan_post(&q->rx->chan);
 }
 
 /*
@@ -207,13 +207,13 @@ static void release(struct mm_port *port, u32 cons)
  * in turns that there is something and that there is not, and this end would look for ever.
  * Return: false if it has.
  */
-static bool written(struct mm_port *port, u32 *prod)
+static bool written(struct mm_queue *q, u32 *prod)
 {
 	/* Pairs with the release of @prod in tx.c: the records are there. */
-	*prod = ring_load_acquire(&peer_of(port)->prod);
-	if ((s32)(*prod - port->peer_prod) < 0)
+	*prod = ring_load_acquire(&peer_of(q)->prod);
+	if ((s32)(*prod - q->peer_prod) < 0)
 		return false;
-	port->peer_prod = *prod;
+	q->peer_prod = *prod;
 	return true;
 }
 
@@ -237,49 +237,49 @@ static bool possible(const struct mm_record *rec, u32 left)
 }
 
 /* Take at most @budget records. Return: how many. */
-static int take(struct mm_port *port, int budget, struct sk_buff_head *list)
+static int take(struct mm_queue *q, int budget, struct sk_buff_head *list)
 {
-	struct source ring = { port->rx->peer_ring, port->rx->peer_size };
-	struct mm_words *own = port->rx->chan.own;
+	struct source ring = { q->rx->peer_ring, q->rx->peer_size };
+	struct mm_words *own = q->rx->chan.own;
 	u32 cons = own->cons, left, prod;
 	int taken;
 
-	if (!written(port, &prod) || !xway_ring_unread(prod, cons, ring.size, &left)) {
-		mm_port_broken(port);
+	if (!written(q, &prod) || !xway_ring_unread(prod, cons, ring.size, &left)) {
+		mm_port_broken(q);
 		return 0;
 	}
 	for (taken = 0; left && taken < budget; taken++) {
 		struct mm_record rec = record_at(&ring, cons);
 
 		if (!possible(&rec, left)) {
-			mm_port_broken(port);
+			mm_port_broken(q);
 			break;
 		}
-		take_one(port, &ring, cons, &rec, list);
+		take_one(q, &ring, cons, &rec, list);
 		cons += mm_space(rec.len);
 		left -= mm_space(rec.len);
 	}
-	release(port, cons);
+	release(q, cons);
 	return taken;
 }
 
 /* Have the peer's next record cause an event. Return: true if it is there already. */
-static bool arm(struct mm_port *port)
+static bool arm(struct mm_queue *q)
 {
-	struct mm_words *own = port->rx->chan.own;
+	struct mm_words *own = q->rx->chan.own;
 	u32 prod;
 
 	xway_ring_arm(&own->want_data, own->cons + 1);
-	if (written(port, &prod))
+	if (written(q, &prod))
 		return prod != own->cons;
-	mm_port_broken(port);
+	mm_port_broken(q);
 	return false;
 }
 
 /* NAPI's poll */
 int mm_rx_poll(struct napi_struct *napi, int budget)
 {
-	struct mm_port *port = container_of(napi, struct mm_port, napi);
+	struct mm_queue *q = container_of(napi, struct mm_queue, napi);
 	struct sk_buff_head list, done;
 	struct sk_buff *skb;
 	bool more = false;
@@ -288,20 +288,20 @@ int mm_rx_poll(struct napi_struct *napi, int budget)
 
 	__skb_queue_head_init(&list);
 	__skb_queue_head_init(&done);
-	spin_lock(&port->rx_lock);
-	mm_add(port, MM_RX_POLLS, 1);
-	if (port->rx && !READ_ONCE(port->broken)) {
-		vifs = READ_ONCE(peer_of(port)->vifs);
-		if (port->peer_vifs != vifs)
-			WRITE_ONCE(port->peer_vifs, vifs);
-		taken = take(port, budget, &list);
-		set_lazy(port, taken, budget);
+	spin_lock(&q->rx_lock);
+	mm_add(q, MM_RX_POLLS, 1);
+	if (q->rx && !READ_ONCE(q->broken)) {
+		vifs = READ_ONCE(peer_of(q)->vifs);
+		if (!q->index && q->port->peer_vifs != vifs)
+			WRITE_ONCE(q->port->peer_vifs, vifs);
+		taken = take(q, budget, &list);
+		set_lazy(q, taken, budget);
 		if (taken < budget)
-			mm_coalesce_sample(port, taken);
-		if (mm_tx_wake(port, &done) || taken)
-			WRITE_ONCE(port->news, true);
+			mm_coalesce_sample(q, taken);
+		if (mm_tx_wake(q, &done) || taken)
+			WRITE_ONCE(q->news, true);
 	}
-	spin_unlock(&port->rx_lock);
+	spin_unlock(&q->rx_lock);
 	while ((skb = __skb_dequeue(&done)))
 		napi_consume_skb(skb, budget);
 	while ((skb = __skb_dequeue(&list)))
@@ -309,10 +309,10 @@ int mm_rx_poll(struct napi_struct *napi, int budget)
 	/* It is false if the poll is due again, also where gro_flush_timeout delays it. */
 	if (taken == budget || !napi_complete_done(napi, taken))
 		return taken;
-	spin_lock(&port->rx_lock);
-	if (port->rx && !READ_ONCE(port->broken))
-		more = arm(port);
-	spin_unlock(&port->rx_lock);
+	spin_lock(&q->rx_lock);
+	if (q->rx && !READ_ONCE(q->broken))
+		more = arm(q);
+	spin_unlock(&q->rx_lock);
 	if (more)
 		napi_schedule(napi);
 	return taken;
@@ -320,15 +320,15 @@ int mm_rx_poll(struct napi_struct *napi, int budget)
 
 /**
  * mm_rx_rest() - take what is left in the peer's ring, before the channel ends
- * @port: the port, with a live channel
+ * @q: the queue, with a live channel
  *
  * The peer can be writing: it may add as much as was there, but not for ever.
  *
  * Context: process, link's lock held; the device is up or was just now.
  */
-void mm_rx_rest(struct mm_port *port)
+void mm_rx_rest(struct mm_queue *q)
 {
-	struct mm_words *own = port->rx->chan.own;
+	struct mm_words *own = q->rx->chan.own;
 	struct sk_buff_head list;
 	struct sk_buff *skb;
 	u32 end, taken;
@@ -336,15 +336,15 @@ void mm_rx_rest(struct mm_port *port)
 	__skb_queue_head_init(&list);
 	WRITE_ONCE(own->stop, MM_STOPS);
 	ring_mb();	/* see has_stopped() in port.c */
-	spin_lock_bh(&port->rx_lock);
-	end = own->cons + port->rx->peer_size;
-	spin_unlock_bh(&port->rx_lock);
+	spin_lock_bh(&q->rx_lock);
+	end = own->cons + q->rx->peer_size;
+	spin_unlock_bh(&q->rx_lock);
 	do {
-		spin_lock_bh(&port->rx_lock);
-		taken = READ_ONCE(port->broken) ? 0 : take(port, NAPI_POLL_WEIGHT, &list);
+		spin_lock_bh(&q->rx_lock);
+		taken = READ_ONCE(q->broken) ? 0 : take(q, NAPI_POLL_WEIGHT, &list);
 		if ((s32)(end - own->cons) <= 0)
 			taken = 0;
-		spin_unlock(&port->rx_lock);
+		spin_unlock(&q->rx_lock);
 		while ((skb = __skb_dequeue(&list)))
 			netif_receive_skb(skb);
 		local_bh_enable();
@@ -353,15 +353,15 @@ void mm_rx_rest(struct mm_port *port)
 }
 
 /* Give back the frame of a record of the own ring. Return: false if it has no way to go. */
-static bool give_back(struct mm_port *port, const struct source *ring, u32 idx,
+static bool give_back(struct mm_queue *q, const struct source *ring, u32 idx,
 		      const struct mm_record *rec)
 {
 	struct sk_buff *skb;
 	bool ret;
 
-	spin_lock_bh(&port->rx_lock);
-	skb = make(port, ring, idx, rec);
-	spin_unlock_bh(&port->rx_lock);
+	spin_lock_bh(&q->rx_lock);
+	skb = make(q, ring, idx, rec);
+	spin_unlock_bh(&q->rx_lock);
 	if (IS_ERR_OR_NULL(skb))
 		return false;
 	/* As its sender had it */
@@ -369,7 +369,7 @@ static bool give_back(struct mm_port *port, const struct source *ring, u32 idx,
 	skb_reset_network_header(skb);
 	skb_push(skb, ETH_HLEN);
 	rcu_read_lock();
-	ret = mm_shade_return(port, skb);
+	ret = mm_shade_return(q->port, skb);
 	rcu_read_unlock();
 	if (!ret)
 		kfree_skb(skb);
@@ -378,7 +378,7 @@ static bool give_back(struct mm_port *port, const struct source *ring, u32 idx,
 
 /**
  * mm_rx_back() - have go by its vif what the peer has not read when it ended the channel
- * @port: the port, whose own ring nobody writes any more
+ * @q: the queue, whose own ring nobody writes any more
  * @from: where in that ring it begins, by the peer's word
  *
  * If there is no record at @from, the peer lies, or has taken less than a record. It can have
@@ -386,24 +386,24 @@ static bool give_back(struct mm_port *port, const struct source *ring, u32 idx,
  *
  * Context: process, link's lock held.
  */
-void mm_rx_back(struct mm_port *port, u32 from)
+void mm_rx_back(struct mm_queue *q, u32 from)
 {
-	struct source ring = { port->ch->ring, port->ch->size };
+	struct source ring = { q->ch->ring, q->ch->size };
 	u32 left;
 
 	/* Nor can it have read less than before. */
-	if (!xway_ring_unread(port->prod, from, ring.size, &left) || !IS_ALIGNED(left, MM_ALIGN) ||
-	    (s32)(from - port->cons) < 0)
+	if (!xway_ring_unread(q->prod, from, ring.size, &left) || !IS_ALIGNED(left, MM_ALIGN) ||
+	    (s32)(from - q->cons) < 0)
 		return;
 	while (left) {
 		struct mm_record rec = record_at(&ring, from);
 
 		if (!possible(&rec, left))
 			break;
-		mm_add(port, give_back(port, &ring, from, &rec) ? MM_TX_BACK : MM_TX_LOST, 1);
+		mm_add(q, give_back(q, &ring, from, &rec) ? MM_TX_BACK : MM_TX_LOST, 1);
 		/* A ring of the shortest frames would be many times as much memory. */
-		if (skb_queue_len_lockless(&port->returned) >= MM_BACK)
-			mm_shade_resend(&port->resend);
+		if (skb_queue_len_lockless(&q->port->returned) >= MM_BACK)
+			mm_shade_resend(&q->port->resend);
 		from += mm_space(rec.len);
 		left -= mm_space(rec.len);
 		cond_resched();

@@ -47,10 +47,12 @@ static bool is_for(const struct mm_pair *p, const struct ethhdr *eth)
 /* Does the peer take packets of the pair now? */
 static bool is_ready(const struct mm_pair *p)
 {
+	const struct mm_queue *queue = &p->port->queue[0];
+
 	/* The device's queue drops what comes before the kernel has seen the carrier. */
 	return READ_ONCE(p->wanted) && (READ_ONCE(p->port->peer_vifs) & BIT(p->peer_vif)) &&
-	       !READ_ONCE(p->port->stalled) &&
-	       netif_carrier_ok(p->port->dev) && !qdisc_tx_is_noop(p->port->dev);
+	       !READ_ONCE(queue->stalled) && netif_carrier_ok(p->port->dev) &&
+	       rcu_access_pointer(mm_txq(queue)->qdisc) != &noop_qdisc;
 }
 
 /* The pair with that address of a peer's, for a packet with these addresses; or NULL */
@@ -79,9 +81,9 @@ static const struct mm_pair *pair_for(const struct mm_shade *s, const struct sk_
 }
 
 /* May a packet wait for room? What domain 0 keeps for guests has a bound. */
-static bool may_wait(const struct mm_shade *s, const struct mm_port *port)
+static bool may_wait(const struct mm_shade *s, const struct mm_queue *queue)
 {
-	return !s->vif.domid || !netif_queue_stopped(port->dev) || !mm_tx_crowded(port);
+	return !s->vif.domid || !netif_tx_queue_stopped(mm_txq(queue)) || !mm_tx_crowded(queue);
 }
 
 /* Does the device take the packet as it is? The vif has looked at the rest. */
@@ -115,9 +117,9 @@ static bool nothing_waits(struct Qdisc *q)
  * a second look at all that the vif's queue has seen to. @skb is the device's already.
  * Return: false, with nothing done, if the packet has to go by the queue.
  */
-static bool send_now(struct sk_buff *skb, struct net_device *dev)
+static bool send_now(struct sk_buff *skb, struct net_device *dev, const struct mm_queue *queue)
 {
-	struct netdev_queue *txq = netdev_get_tx_queue(dev, 0);
+	struct netdev_queue *txq = mm_txq(queue);
 	struct Qdisc *q = rcu_dereference_bh(txq->qdisc);
 	bool sent = false;
 
@@ -125,8 +127,10 @@ static bool send_now(struct sk_buff *skb, struct net_device *dev)
 	    xway_has_egress_filter(dev) || !fits(skb, dev) || !__netif_tx_trylock(txq))
 		return false;
 	/* Not with more to come: that may go another way. */
-	if (!netif_xmit_frozen_or_stopped(txq) && nothing_waits(q))
+	if (!netif_xmit_frozen_or_stopped(txq) && nothing_waits(q)) {
+		skb_set_queue_mapping(skb, queue->index);
 		sent = netdev_start_xmit(skb, dev, txq, false) == NETDEV_TX_OK;
+	}
 	__netif_tx_unlock(txq);
 	return sent;
 }
@@ -144,6 +148,7 @@ netdev_tx_t mm_shade_xmit(struct sk_buff *skb, struct net_device *dev)
 	const struct mm_shade *s = mm_shade_of(dev);
 	unsigned int len = skb->len;
 	const struct mm_pair *p = NULL;
+	const struct mm_queue *queue;
 	int rc;
 
 	if (unlikely(!s)) {
@@ -156,7 +161,8 @@ netdev_tx_t mm_shade_xmit(struct sk_buff *skb, struct net_device *dev)
 	if (!p)
 		return s->orig->ndo_start_xmit(skb, dev);
 	skb->dev = p->port->dev;
-	if (likely(send_now(skb, skb->dev))) {
+	queue = &p->port->queue[0];
+	if (likely(send_now(skb, skb->dev, queue))) {
 		count(s, true, len);
 		return NETDEV_TX_OK;
 	}
@@ -164,7 +170,7 @@ netdev_tx_t mm_shade_xmit(struct sk_buff *skb, struct net_device *dev)
 	 * What netback has passed on is still memory of the guest that sent it. It must not wait
 	 * for another one, here or, if there is no room, in that one's netback.
 	 */
-	if ((s->vif.domid && skb_orphan_frags(skb, GFP_ATOMIC)) || !may_wait(s, p->port)) {
+	if ((s->vif.domid && skb_orphan_frags(skb, GFP_ATOMIC)) || !may_wait(s, queue)) {
 		skb->dev = dev;
 		return s->orig->ndo_start_xmit(skb, dev);
 	}
@@ -240,7 +246,7 @@ rx_handler_result_t mm_shade_rx(struct sk_buff **pskb)
 		return RX_HANDLER_PASS;
 	/* Nobody has asked for a wire to the peer. */
 drop:
-	mm_add(port, MM_RX_NO_PAIR, 1);
+	mm_add(&port->queue[0], MM_RX_NO_PAIR, 1);
 	kfree_skb(*pskb);
 	return RX_HANDLER_CONSUMED;
 }

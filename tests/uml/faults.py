@@ -240,7 +240,7 @@ TESTED = [
     Fault(
         "frames are written back",
         "net/rx.c",
-        "(s32)(*prod - port->peer_prod) < 0",
+        "(s32)(*prod - q->peer_prod) < 0",
         "0",
         "lies_indices",
     ),
@@ -269,8 +269,8 @@ TESTED = [
     Fault(
         "packets wait for who does not read",
         "net/tx.c",
-        "\t\tstall(port);\n",
-        "\t\tlook_soon(port);\n",
+        "\t\tstall(q);\n",
+        "\t\tlook_soon(q);\n",
         "frames_stalled",
     ),
     Fault(

@@ -82,7 +82,7 @@ bool send(int which, u32 len)
 
 u64 count(int which, enum mm_count what)
 {
-	return READ_ONCE(port[which]->count[what]);
+	return mm_device_count(port[which], what);
 }
 
 /* Let an end's device look at the ring. */
@@ -90,9 +90,9 @@ void poll(int which)
 {
 	look(which);
 	local_bh_disable();
-	napi_schedule(&port[which]->napi);
+	napi_schedule(&queue(which)->napi);
 	local_bh_enable();
-	napi_synchronize(&port[which]->napi);
+	napi_synchronize(&queue(which)->napi);
 	flush_workqueue(xway_core_wq);
 }
 
@@ -106,7 +106,7 @@ bool live(void)
 		int i;
 
 		for (i = 0; i < 2; i++) {
-			port[i]->began = jiffies - MM_RETRY;
+			queue(i)->began = jiffies - MM_RETRY;
 			mod_delayed_work(xway_core_wq, &port[i]->tend, 0);
 		}
 		flush_workqueue(xway_core_wq);

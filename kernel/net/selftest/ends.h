@@ -13,6 +13,12 @@ extern const struct xway_test lies_tests[];
 extern struct mm_port *port[2];	/* by P and A, see fake.h */
 extern u32 arrived[2], wrong[2];	/* frames of a known content, by where they came */
 
+/* The first queue of an end's device */
+static inline struct mm_queue *queue(int which)
+{
+	return &port[which]->queue[0];
+}
+
 bool ends_run(const struct xway_test *test);
 void ends_end(void);
 bool ends_nothing_left(void);

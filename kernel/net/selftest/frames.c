@@ -51,11 +51,11 @@ static bool frames_full(void)
 static void behind(unsigned int seconds, u64 taken)
 {
 	netif_tx_lock_bh(port[P]->dev);
-	port[P]->behind_since = jiffies - seconds * HZ;
-	port[P]->behind_bytes -= taken;
+	queue(P)->behind_since = jiffies - seconds * HZ;
+	queue(P)->behind_bytes -= taken;
 	netif_tx_unlock_bh(port[P]->dev);
-	mod_delayed_work(mm_wq, &port[P]->stall, 0);
-	flush_delayed_work(&port[P]->stall);
+	mod_delayed_work(mm_wq, &queue(P)->stall, 0);
+	flush_delayed_work(&queue(P)->stall);
 }
 
 /* A peer that does not read for long holds nothing that is queued for it. */
@@ -69,26 +69,26 @@ static bool frames_stalled(void)
 	EXPECT(i < 1000 && send(P, 1000) && !count(P, MM_TX_DROPPED));
 	/* Who takes something, if only slowly, is waited for; not who takes a bit now and then. */
 	behind(60, 4u << 20);
-	EXPECT(!port[P]->stalled && netif_queue_stopped(port[P]->dev));
+	EXPECT(!queue(P)->stalled && netif_queue_stopped(port[P]->dev));
 	behind(9, 100000);
-	EXPECT(!port[P]->stalled && netif_queue_stopped(port[P]->dev));
+	EXPECT(!queue(P)->stalled && netif_queue_stopped(port[P]->dev));
 	behind(11, 0);
-	EXPECT(port[P]->stalled && !netif_queue_stopped(port[P]->dev));
+	EXPECT(queue(P)->stalled && !netif_queue_stopped(port[P]->dev));
 	/* They are no vif's, so they are dropped: what waited, some time, and what comes. */
 	EXPECT(send(P, 1000));
 	for (i = 0; i < 1000 && count(P, MM_TX_DROPPED) < 2; i++)
 		usleep_range(1000, 2000);
 	EXPECT(count(P, MM_TX_DROPPED) >= 2 && count(P, MM_TX_STALLED) == 1);
 	/* It must read all before it gets more: here it reads the first frame alone. */
-	spin_lock_bh(&port[A]->rx_lock);
-	words = port[A]->ch->chan.own;
+	spin_lock_bh(&queue(A)->rx_lock);
+	words = queue(A)->ch->chan.own;
 	words->cons += mm_space(60000 + ETH_HLEN);
-	spin_unlock_bh(&port[A]->rx_lock);
+	spin_unlock_bh(&queue(A)->rx_lock);
 	poll(P);
-	EXPECT(port[P]->stalled);
+	EXPECT(queue(P)->stalled);
 	poll(A);
 	poll(P);
-	EXPECT(!port[P]->stalled && live());
+	EXPECT(!queue(P)->stalled && live());
 	return cross(P, 1000);
 }
 
@@ -102,7 +102,7 @@ static void set_time(u32 usecs, bool adaptive)
 /* A reader that waits for more gets an event when no more will come: the ring is full. */
 static bool frames_lazy(void)
 {
-	struct mm_words *words = port[A]->ch->chan.own;
+	struct mm_words *words = queue(A)->ch->chan.own;
 	u64 events;
 	int i;
 
@@ -110,7 +110,7 @@ static bool frames_lazy(void)
 	EXPECT(!words->lazy && send(P, 1000));
 	/* One poll, for the event: poll() has the device look once more, and it finds nothing. */
 	look(A);
-	napi_synchronize(&port[A]->napi);
+	napi_synchronize(&queue(A)->napi);
 	EXPECT(arrived[A] == 1 && !wrong[A] && words->lazy);
 	events = count(P, MM_TX_EVENTS);
 	EXPECT(send(P, 1000) && count(P, MM_TX_EVENTS) == events);
@@ -132,21 +132,21 @@ static bool frames_lazy(void)
 
 static void sample(int taken)
 {
-	spin_lock_bh(&port[A]->rx_lock);
-	mm_coalesce_sample(port[A], taken);
-	spin_unlock_bh(&port[A]->rx_lock);
+	spin_lock_bh(&queue(A)->rx_lock);
+	mm_coalesce_sample(queue(A), taken);
+	spin_unlock_bh(&queue(A)->rx_lock);
 }
 
 /* DIM has chosen its longest time, at so many packets in a millisecond. */
 static u32 chosen(int ppms)
 {
-	struct dim *dim = &port[A]->dim;
+	struct dim *dim = &queue(A)->dim;
 
 	dim->profile_ix = 4;	/* the last of net_dim.c's */
 	dim->prev_stats.ppms = ppms;
 	schedule_work(&dim->work);
 	flush_work(&dim->work);
-	return port[A]->rx_usecs;
+	return queue(A)->rx_usecs;
 }
 
 /* Where time is adapted, few packets do not wait for each other. */
@@ -157,17 +157,17 @@ static bool frames_few(void)
 	set_time(100, false);
 	for (i = 0; i < 100; i++)
 		sample(0);
-	EXPECT(port[A]->rx_usecs == 100);	/* it is the operator's */
+	EXPECT(queue(A)->rx_usecs == 100);	/* it is the operator's */
 	set_time(100, true);
 	for (i = 0; i < 3; i++)
 		sample(3);
 	sample(4);
 	for (i = 0; i < 3; i++)
 		sample(0);
-	EXPECT(port[A]->rx_usecs == 100);
+	EXPECT(queue(A)->rx_usecs == 100);
 	sample(0);
-	EXPECT(!port[A]->rx_usecs);
-	EXPECT(chosen(1000) == xway_dim_usecs(&port[A]->dim));
+	EXPECT(!queue(A)->rx_usecs);
+	EXPECT(chosen(1000) == xway_dim_usecs(&queue(A)->dim));
 	EXPECT(!chosen(1));
 	return true;
 }
@@ -273,12 +273,12 @@ static bool holds(const struct sock *sk)
 
 static bool hold(struct sock *sk, struct sock *req)
 {
-	struct mm_words *own = port[P]->ch->chan.own, *peer = port[A]->ch->chan.own;
+	struct mm_words *own = queue(P)->ch->chan.own, *peer = queue(A)->ch->chan.own;
 	u64 events = count(A, MM_RX_EVENTS), held;
 	int i;
 
 	/* What was asked for long ago is not to come. */
-	own->want_room = port[P]->prod + 0x7fffffff;
+	own->want_room = queue(P)->prod + 0x7fffffff;
 	/* What the peer finds alone is a request, and a long one is all that there is. */
 	EXPECT(send_of(P, 100, sk) && !holds(sk));
 	EXPECT(send_of(P, 40000, sk) && send_of(P, 100, sk) && !holds(sk));
@@ -293,22 +293,22 @@ static bool hold(struct sock *sk, struct sock *req)
 	poll(A);
 	EXPECT(send(P, 100) && !holds(sk));
 	/* The event about these was not a vain one. */
-	WRITE_ONCE(port[P]->news, false);
+	WRITE_ONCE(queue(P)->news, false);
 	EXPECT(send_of(P, 100, sk) && send_of(P, 100, sk) && holds(sk));
 	poll(A);
-	EXPECT(send(P, 100) && !holds(sk) && READ_ONCE(port[P]->news));
+	EXPECT(send(P, 100) && !holds(sk) && READ_ONCE(queue(P)->news));
 	/* A peer that takes a byte now and then holds nothing. */
 	EXPECT(send_of(P, 100, sk) && send_of(P, 100, sk) && holds(sk));
 	for (i = 0; i < 12; i++) {
-		spin_lock_bh(&port[A]->rx_lock);
+		spin_lock_bh(&queue(A)->rx_lock);
 		peer->cons++;
-		spin_unlock_bh(&port[A]->rx_lock);
+		spin_unlock_bh(&queue(A)->rx_lock);
 		msleep(100);
 	}
-	EXPECT(!holds(sk) && !port[P]->stalled);
-	spin_lock_bh(&port[A]->rx_lock);
-	peer->cons = port[P]->prod;
-	spin_unlock_bh(&port[A]->rx_lock);
+	EXPECT(!holds(sk) && !queue(P)->stalled);
+	spin_lock_bh(&queue(A)->rx_lock);
+	peer->cons = queue(P)->prod;
+	spin_unlock_bh(&queue(A)->rx_lock);
 	/* Not that of a connection that has no others on the way, or of one that is none yet */
 	tcp_sk(sk)->packets_out = 0;
 	EXPECT(send_of(P, 100, sk) && !holds(sk));

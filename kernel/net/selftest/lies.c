@@ -10,7 +10,7 @@
 
 static struct mm_words *words(int which)
 {
-	return port[which]->ch->chan.own;
+	return queue(which)->ch->chan.own;
 }
 
 /* Has P found a lie, and ended the channel? Then begin another. */
@@ -27,7 +27,7 @@ static bool lie(u32 len, u32 prod)
 {
 	u64 before = count(P, MM_VIOLATIONS);
 	u32 size = sizeof(struct mm_record), at = words(A)->prod;
-	struct mm_record *rec = xway_ring_at(port[A]->ch->ring, at, port[A]->ch->size, &size);
+	struct mm_record *rec = xway_ring_at(queue(A)->ch->ring, at, queue(A)->ch->size, &size);
 
 	memset(rec, 0, sizeof(*rec));
 	rec->len = len;
@@ -54,7 +54,7 @@ static bool lies_indices(void)
 	u64 before = count(P, MM_VIOLATIONS);
 	u32 one;
 
-	ring_store_release(&words(A)->prod, words(A)->prod + port[A]->ch->size + 16);
+	ring_store_release(&words(A)->prod, words(A)->prod + queue(A)->ch->size + 16);
 	EXPECT(found(before));
 	ring_store_release(&words(A)->prod, words(A)->prod - 16);
 	EXPECT(found(before + 1));
@@ -66,7 +66,7 @@ static bool lies_indices(void)
 	one = words(A)->prod;
 	EXPECT(send(A, 100));
 	local_bh_disable();
-	mm_rx_poll(&port[P]->napi, 1);
+	mm_rx_poll(&queue(P)->napi, 1);
 	words(A)->prod = one;
 	local_bh_enable();
 	EXPECT(found(before + 3));
@@ -82,12 +82,12 @@ static bool lies_indices(void)
 /* A sends a frame behind a record, which has its length, and P takes it. */
 static void write_frame(const struct mm_record *rec, const void *frame)
 {
-	struct mm_chan *ch = port[A]->ch;
+	struct mm_chan *ch = queue(A)->ch;
 	u32 at, i, n = sizeof(*rec);
 
 	/* The kernel may send by A's device, too. */
 	netif_tx_lock_bh(port[A]->dev);
-	at = port[A]->prod;
+	at = queue(A)->prod;
 	memcpy(xway_ring_at(ch->ring, at, ch->size, &n), rec, sizeof(*rec));
 	for (i = 0; i < rec->len; i += n) {
 		void *to;
@@ -96,8 +96,8 @@ static void write_frame(const struct mm_record *rec, const void *frame)
 		to = xway_ring_at(ch->ring, at + sizeof(*rec) + i, ch->size, &n);
 		memcpy(to, frame + i, n);
 	}
-	port[A]->prod = at + mm_space(rec->len);
-	ring_store_release(&words(A)->prod, port[A]->prod);
+	queue(A)->prod = at + mm_space(rec->len);
+	ring_store_release(&words(A)->prod, queue(A)->prod);
 	netif_tx_unlock_bh(port[A]->dev);
 	poll(P);
 }
@@ -107,13 +107,13 @@ static void end_channel(bool lying)
 {
 	struct xway_link *link = port[A]->link;
 
-	if (!port[A]->ch)
+	if (!queue(A)->ch)
 		return;
 	if (!lying) {
-		mm_port_broken(port[A]);
+		mm_port_broken(queue(A));
 		return;
 	}
-	port[A]->prod -= MM_ALIGN;	/* which it publishes last of all */
+	queue(A)->prod -= MM_ALIGN;	/* which it publishes last of all */
 	mutex_lock(&link->lock);
 	mm_port_close(port[A]);
 	mutex_unlock(&link->lock);
@@ -131,7 +131,7 @@ static bool again(bool lying)
 		end_channel(lying);
 		/* A asks for the next, or takes what P asks for. */
 		for (n = 0; n < 2; n++) {
-			port[A]->began = jiffies - MM_RETRY;
+			queue(A)->began = jiffies - MM_RETRY;
 			if (!lying)
 				mod_delayed_work(xway_core_wq, &port[A]->tend, 0);
 			flush_workqueue(xway_core_wq);
@@ -153,7 +153,7 @@ static bool lies_noise(void)
 {
 	static const u16 types[] = { ETH_P_IP, ETH_P_IPV6, ETH_P_8021Q };
 	u64 packets = count(P, MM_RX_PACKETS), bad = count(P, MM_RX_BAD_HEADER);
-	const struct mm_chan *ch = port[A]->ch;
+	const struct mm_chan *ch = queue(A)->ch;
 	static u8 frame[ETH_HLEN + 3000];
 	struct mm_record rec;
 	u32 n;
@@ -177,7 +177,7 @@ static bool lies_noise(void)
 			rec.hdr.csum_offset = (__force __virtio16)(get_random_u32() % 20);
 		}
 		write_frame(&rec, frame);
-		EXPECT(port[A]->ch == ch);
+		EXPECT(queue(A)->ch == ch);
 	}
 	packets = count(P, MM_RX_PACKETS) - packets;
 	bad = count(P, MM_RX_BAD_HEADER) - bad;
