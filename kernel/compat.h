@@ -297,6 +297,11 @@ static inline bool xway_has_egress_filter(const struct net_device *dev)
 }
 
 /* How long NAPI waits for more; the NAPI has the setting since Linux 6.13, before the device. */
+#ifdef XWAY_HAVE_NAPI_CONFIG
+#define XWAY_NAPI_DEFERS_EACH 1
+#else
+#define XWAY_NAPI_DEFERS_EACH 0
+#endif
 static inline void xway_napi_defer(struct napi_struct *napi, u64 ns)
 {
 #ifdef XWAY_HAVE_NAPI_CONFIG

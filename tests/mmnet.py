@@ -7,6 +7,7 @@ from typing import Any
 
 from rig import pace
 from rig.guest import Guest
+from rig.machine import Machine
 from tests import traffic
 from tests.traffic import until
 
@@ -79,6 +80,21 @@ def loaded(*domains: Guest) -> Iterator[None]:
     finally:
         for domain in domains:
             domain.run("modprobe -r mmnet")
+
+
+def takes(guest: Guest) -> bool:
+    """Return whether the packets of the guest's vif go by mm0."""
+    return any(one["vifs"] == "eth0" and one["state"] == "up" for one in net(guest))
+
+
+@contextmanager
+def shaded(machine: Machine, ends: traffic.Ends) -> Iterator[None]:
+    """Have the packets of both vifs go by shared memory, with no address or route of mm0."""
+    guests = (ends.active, ends.passive)
+    with allowed(machine.dom0, NET_ALONE), loaded(*guests):
+        for guest in guests:
+            until(lambda guest=guest: takes(guest), f"mm0 in the shade of eth0 in {guest.name}")
+        yield
 
 
 @contextmanager

@@ -101,6 +101,6 @@ void mm_coalesce_set(struct mm_port *port, u32 usecs, bool adaptive)
 
 	ASSERT_RTNL();
 	WRITE_ONCE(port->adaptive, adaptive);
-	for (i = 0; i < MM_QUEUES && !adaptive; i++)
+	for (i = 0; i < port->max_queues && !adaptive; i++)
 		set_usecs(&port->queue[i], usecs);
 }

@@ -39,7 +39,7 @@ static int mm_open(struct net_device *dev)
 
 	unsigned int i;
 
-	for (i = 0; i < MM_QUEUES; i++)
+	for (i = 0; i < port->max_queues; i++)
 		napi_enable(&port->queue[i].napi);
 	netif_tx_start_all_queues(dev);
 	mm_port_set_up(port, true);
@@ -57,7 +57,7 @@ static int mm_stop(struct net_device *dev)
 	WRITE_ONCE(port->ours, false);
 	mm_device_no_ipv6(port, false);
 	netif_tx_stop_all_queues(dev);
-	for (i = 0; i < MM_QUEUES; i++)
+	for (i = 0; i < port->max_queues; i++)
 		napi_disable(&port->queue[i].napi);
 	return 0;
 }
@@ -74,7 +74,7 @@ u64 mm_device_count(const struct mm_port *port, enum mm_count what)
 	unsigned int i;
 	u64 sum = 0;
 
-	for (i = 0; i < MM_QUEUES; i++)
+	for (i = 0; i < port->max_queues; i++)
 		sum += READ_ONCE(port->queue[i].count[what]);
 	return sum;
 }
@@ -98,6 +98,7 @@ static const struct net_device_ops mm_ops = {
 	.ndo_open = mm_open,
 	.ndo_stop = mm_stop,
 	.ndo_start_xmit = mm_tx,
+	.ndo_select_queue = mm_queue_select,
 	.ndo_features_check = mm_tx_features,
 	.ndo_get_stats64 = mm_stats64,
 	.ndo_set_mac_address = eth_mac_addr,
@@ -141,6 +142,7 @@ struct mm_port *mm_device_port(struct net_device *dev)
 
 static void queue_free(struct mm_queue *q)
 {
+	mm_queue_exit_poll(q);
 	cancel_delayed_work_sync(&q->stall);
 	cancel_delayed_work_sync(&q->held_work);
 	mm_coalesce_exit(q);
@@ -151,7 +153,7 @@ static void queues_free(struct mm_port *port)
 {
 	unsigned int i;
 
-	for (i = 0; i < MM_QUEUES; i++)
+	for (i = 0; i < port->max_queues; i++)
 		queue_free(&port->queue[i]);
 }
 
@@ -162,12 +164,14 @@ static int queue_init(struct mm_queue *q, struct mm_port *port, unsigned int ind
 	struct page_pool *pool;
 
 	q->port = port;
+	q->txq = netdev_get_tx_queue(port->dev, index);
 	q->index = index;
 	q->began = jiffies - MM_RETRY;
 	spin_lock_init(&q->rx_lock);
 	INIT_DELAYED_WORK(&q->stall, mm_tx_stall);
 	__skb_queue_head_init(&q->held);
 	INIT_DELAYED_WORK(&q->held_work, mm_tx_held);
+	mm_queue_init_poll(q);
 	mm_coalesce_init(q);
 	netif_napi_add(port->dev, &q->napi, mm_rx_poll);
 	pool = page_pool_create(&params);
@@ -182,7 +186,7 @@ static int queues_init(struct mm_port *port)
 	unsigned int i;
 	int err = 0;
 
-	for (i = 0; i < MM_QUEUES; i++)
+	for (i = 0; i < port->max_queues; i++)
 		err = queue_init(&port->queue[i], port, i) ?: err;
 	return err;
 }
@@ -196,11 +200,12 @@ static int queues_init(struct mm_port *port)
  */
 struct mm_port *mm_device_create(const char *id)
 {
+	unsigned int nr_queues = mm_nr_queues();
 	struct net_device *dev;
 	struct mm_port *port;
 	int err;
 
-	dev = alloc_netdev_mq(sizeof(*port), "mm%d", NET_NAME_ENUM, mm_setup, MM_QUEUES);
+	dev = alloc_netdev_mq(sizeof(*port), "mm%d", NET_NAME_ENUM, mm_setup, nr_queues);
 	if (!dev)
 		return ERR_PTR(-ENOMEM);
 	port = netdev_priv(dev);
@@ -211,6 +216,8 @@ struct mm_port *mm_device_create(const char *id)
 	INIT_LIST_HEAD(&port->pairs);
 	skb_queue_head_init(&port->returned);
 	INIT_WORK(&port->resend, mm_shade_resend);
+	port->nr_queues = nr_queues;
+	port->max_queues = nr_queues;
 	err = queues_init(port);
 	if (err)
 		goto err_free;
@@ -246,7 +253,7 @@ const char *mm_device_state(const struct mm_port *port)
 		return "down";
 	if (!netif_carrier_ok(port->dev))
 		return "waiting";
-	for (i = 0; i < MM_QUEUES; i++)
+	for (i = 0; i < port->max_queues; i++)
 		if (READ_ONCE(port->queue[i].stalled))
 			return "stalled";
 	return "up";
@@ -269,6 +276,7 @@ void mm_device_destroy(struct mm_port *port)
 	cancel_delayed_work_sync(&port->tend);
 	cancel_work_sync(&port->resend);
 	queues_free(port);
+	synchronize_rcu();	/* see mm_queue_exit_poll() */
 	skb_queue_purge(&port->returned);
 	kfree(port->policy);
 	free_netdev(port->dev);

@@ -35,24 +35,42 @@ static void get_drvinfo(struct net_device *dev, struct ethtool_drvinfo *info)
 	strscpy(info->version, XWAY_VERSION, sizeof(info->version));
 }
 
+/* What is shown for each queue, too */
+static const enum mm_count of_queue[] = { MM_TX_PACKETS, MM_RX_PACKETS };
+
 static int get_sset_count(struct net_device *dev, int set)
 {
-	return set == ETH_SS_STATS ? MM_COUNTS : -EOPNOTSUPP;
+	const struct mm_port *port = netdev_priv(dev);
+
+	if (set != ETH_SS_STATS)
+		return -EOPNOTSUPP;
+	return MM_COUNTS + port->max_queues * ARRAY_SIZE(of_queue);
 }
 
 static void get_strings(struct net_device *dev, u32 set, u8 *data)
 {
-	if (set == ETH_SS_STATS)
-		memcpy(data, mm_count_names, sizeof(mm_count_names));
+	const struct mm_port *port = netdev_priv(dev);
+	u8 *at = data + sizeof(mm_count_names);
+	unsigned int i, j;
+
+	if (set != ETH_SS_STATS)
+		return;
+	memcpy(data, mm_count_names, sizeof(mm_count_names));
+	for (i = 0; i < port->max_queues; i++)
+		for (j = 0; j < ARRAY_SIZE(of_queue); j++, at += ETH_GSTRING_LEN)
+			snprintf(at, ETH_GSTRING_LEN, "queue%u_%s", i, mm_count_names[of_queue[j]]);
 }
 
 static void get_ethtool_stats(struct net_device *dev, struct ethtool_stats *stats, u64 *data)
 {
 	const struct mm_port *port = netdev_priv(dev);
-	int i;
+	unsigned int i, j;
 
 	for (i = 0; i < MM_COUNTS; i++)
-		data[i] = mm_device_count(port, i);
+		*data++ = mm_device_count(port, i);
+	for (i = 0; i < port->max_queues; i++)
+		for (j = 0; j < ARRAY_SIZE(of_queue); j++)
+			*data++ = READ_ONCE(port->queue[i].count[of_queue[j]]);
 }
 
 static int get_coalesce(struct net_device *dev, struct ethtool_coalesce *c,
@@ -65,15 +83,24 @@ static int get_coalesce(struct net_device *dev, struct ethtool_coalesce *c,
 	return 0;
 }
 
+/* Each queue would choose the time of all. */
+#define NO_ADAPTIVE "adaptive-rx with several queues needs Linux 6.13 or later"
+
 static int set_coalesce(struct net_device *dev, struct ethtool_coalesce *c,
 			struct kernel_ethtool_coalesce *kernel, struct netlink_ext_ack *extack)
 {
+	const struct mm_port *port = netdev_priv(dev);
+
 	if (c->rx_coalesce_usecs > MM_USECS_MAX) {
 		NL_SET_ERR_MSG_MOD(extack, "rx-usecs can be 0 to 1000");
 		return -EINVAL;
 	}
 	if (c->use_adaptive_rx_coalesce && !XWAY_HAVE_DIM) {
 		NL_SET_ERR_MSG_MOD(extack, "adaptive-rx needs a kernel with CONFIG_DIMLIB");
+		return -EOPNOTSUPP;
+	}
+	if (c->use_adaptive_rx_coalesce && port->nr_queues > 1 && !XWAY_NAPI_DEFERS_EACH) {
+		NL_SET_ERR_MSG_MOD(extack, NO_ADAPTIVE);
 		return -EOPNOTSUPP;
 	}
 	mm_coalesce_set(netdev_priv(dev), c->rx_coalesce_usecs, c->use_adaptive_rx_coalesce);
@@ -113,8 +140,22 @@ static int set_ringparam(struct net_device *dev, struct ethtool_ringparam *ring,
 
 static void get_channels(struct net_device *dev, struct ethtool_channels *channels)
 {
-	channels->max_combined = 1;
-	channels->combined_count = 1;
+	const struct mm_port *port = netdev_priv(dev);
+
+	channels->max_combined = port->max_queues;
+	channels->combined_count = port->nr_queues;
+}
+
+/* ethtool has looked that it is 1 to as many as there are. */
+static int set_channels(struct net_device *dev, struct ethtool_channels *channels)
+{
+	const struct mm_port *port = netdev_priv(dev);
+
+	if (channels->combined_count > 1 && port->adaptive && !XWAY_NAPI_DEFERS_EACH) {
+		netdev_err(dev, NO_ADAPTIVE "\n");
+		return -EOPNOTSUPP;
+	}
+	return mm_queues_set(dev, channels->combined_count);
 }
 
 const struct ethtool_ops mm_ethtool_ops = {
@@ -124,6 +165,7 @@ const struct ethtool_ops mm_ethtool_ops = {
 	.get_ringparam = get_ringparam,
 	.set_ringparam = set_ringparam,
 	.get_channels = get_channels,
+	.set_channels = set_channels,
 	.get_drvinfo = get_drvinfo,
 	.get_link = ethtool_op_get_link,
 	.get_ts_info = ethtool_op_get_ts_info,

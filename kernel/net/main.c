@@ -28,6 +28,40 @@ static const struct kernel_param_ops ring_kib_ops = {
 module_param_cb(ring_kib, &ring_kib_ops, &ring_kib, 0644);
 MODULE_PARM_DESC(ring_kib, "KiB of the ring to a peer, a power of two, for channels that begin later");
 
+static uint queues = 1;
+
+/**
+ * mm_set_nr_queues() - have devices that are made later have so many queues
+ * @nr: how many, 1 to MM_QUEUES
+ *
+ * Context: any.
+ */
+void mm_set_nr_queues(unsigned int nr)
+{
+	WRITE_ONCE(queues, nr);
+}
+
+static int set_queues(const char *text, const struct kernel_param *param)
+{
+	unsigned int nr;
+	int err = kstrtouint(text, 0, &nr);
+
+	if (err || !nr || nr > MM_QUEUES) {
+		pr_err("mmnet: queues=%.*s: must be a number from 1 to %u\n",
+		       (int)strcspn(text, "\n"), text, MM_QUEUES);
+		return -EINVAL;
+	}
+	mm_set_nr_queues(nr);
+	return 0;
+}
+
+static const struct kernel_param_ops queues_ops = {
+	.set = set_queues,
+	.get = param_get_uint,
+};
+module_param_cb(queues, &queues_ops, &queues, 0644);
+MODULE_PARM_DESC(queues, "of a device that is made later, 1 to 4; the peer's end needs as many");
+
 static bool local;
 module_param(local, bool, 0444);
 MODULE_PARM_DESC(local, "have devices for the transport local, too, for tests");
@@ -51,6 +85,16 @@ bool mm_ring_kib_fits(u32 kib)
 u32 mm_ring_kib(void)
 {
 	return READ_ONCE(ring_kib);
+}
+
+/**
+ * mm_nr_queues() - how many queues a new device has
+ *
+ * Context: any.
+ */
+unsigned int mm_nr_queues(void)
+{
+	return READ_ONCE(queues);
 }
 
 /* Nothing is there for a link before domain 0 allows it. */

@@ -25,6 +25,7 @@
 #include <linux/dim.h>
 #include <linux/ethtool.h>
 #include <linux/netdevice.h>
+#include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/virtio_net.h>
 #include <linux/workqueue.h>
@@ -37,7 +38,7 @@
 #define MM_ALIGN	16u
 #define MM_RECORD_MAX	ALIGN(sizeof(struct mm_record) + MM_LEN_MAX, MM_ALIGN)
 #define MM_TCP_SEGMENT	8u	/* bytes of a segment, at least: TCP_MIN_SND_MSS without options */
-#define MM_QUEUES	1u	/* of a device */
+#define MM_QUEUES	4u	/* of a device, at most; see also the parameter queues */
 #define MM_PAGES_MIN	32u	/* of a ring: one record is read, another is written */
 #define MM_PAGES_MAX	XWAY_RING_PAGES_MAX
 #define MM_PAGE_KIB	((u32)(PAGE_SIZE / 1024))
@@ -86,13 +87,16 @@ static_assert(sizeof(struct mm_record) == MM_ALIGN);
 
 /* Bits of @features in struct mm_hello */
 #define MM_FEATURE_USO	BIT(0)	/* VIRTIO_NET_HDR_GSO_UDP_L4 may come */
+#define MM_FEATURE_QUEUES BIT(1)	/* @queue may be other than 0 */
 
 /**
  * struct mm_hello - the body of OPEN and ACCEPT
  * @features: what the sender of the message can receive
+ * @queue: which queue of the device the channel is; older modules leave it 0
  */
 struct mm_hello {
 	u32 features;
+	u32 queue;
 };
 
 static_assert(sizeof(struct mm_hello) <= sizeof_field(struct xway_ctl, body));
@@ -141,12 +145,15 @@ enum mm_count {
 /**
  * struct mm_queue - a queue of a device: one channel, its rings, and the poll of the peer's
  * @port: the device's
- * @index: which of its queues; 0 is there always
+ * @txq: what the kernel keeps of it for sending, with the tx lock
+ * @index: which of its queues. The first has the carrier, and the words about vifs; the others
+ *	are there as long as it is.
  * @stalled: the peer has read too little for long, so packets go another way; read for each
  *	packet that leaves a vif, written under the tx lock
  * @broken: the peer has broken the rules of the channel
  * @ch: the channel, or NULL; under the link's lock
  * @began: when the last channel began, in jiffies; under the link's lock
+ * @call: has it polled by another CPU, and @sent: that is on its way
  * @count: see enum mm_count
  * @dim: adapts @rx_usecs, if the device is adaptive
  * @napi: reads the peer's ring
@@ -174,11 +181,14 @@ enum mm_count {
  */
 struct mm_queue {
 	struct mm_port *port;
+	struct netdev_queue *txq;
 	unsigned int index;
 	bool stalled;
 	bool broken;
 	struct mm_chan *ch;
 	unsigned long began;
+	bool sent;
+	call_single_data_t call;
 	u64 count[MM_COUNTS];
 	struct dim dim;
 
@@ -210,6 +220,7 @@ struct mm_queue {
  * @dev: the device, whose private part this is
  * @peer_vifs: what the peer's words said last; written under the first queue's @rx_lock, read
  *	for each packet that leaves a vif, by any CPU
+ * @live: how many of the queues can be used now; written under the link's lock
  * @adaptive: see coalesce.c; under the RTNL
  * @node: in the list of ports
  * @id: the peer's id, see xway_peer_id()
@@ -221,6 +232,8 @@ struct mm_queue {
  * @linger: destroys the device when there has been no link for long
  * @up: the device is up; written under @lock, and the link's lock if there is a link
  * @vifs: what the own words are to say; as @up
+ * @nr_queues: how many queues are to be used; as @up
+ * @max_queues: how many it has
  * @ring_kib: KiB of an own ring, for channels that begin later; 0: the module's; as @up
  * @tend: opens channels, and ends broken ones
  * @pairs: vifs of which packets are taken: see shade.h
@@ -233,6 +246,7 @@ struct mm_queue {
 struct mm_port {
 	struct net_device *dev;
 	u32 peer_vifs;
+	unsigned int live;
 	bool adaptive;
 	struct list_head node;
 	char id[XWAY_PEER_ID];
@@ -242,6 +256,8 @@ struct mm_port {
 	struct delayed_work linger;
 	bool up;
 	u32 vifs;
+	unsigned int nr_queues;
+	unsigned int max_queues;
 	u32 ring_kib;
 	struct delayed_work tend;
 	struct list_head pairs;
@@ -258,10 +274,22 @@ static inline void mm_add(struct mm_queue *q, enum mm_count what, u64 n)
 	WRITE_ONCE(q->count[what], q->count[what] + n);
 }
 
-/* What the kernel keeps of the queue for sending; its lock is the tx lock. */
-static inline struct netdev_queue *mm_txq(const struct mm_queue *q)
+/**
+ * mm_queue_for() - the queue that a packet takes
+ * @port: the port
+ * @skb: the packet, to be sent
+ *
+ * The packets of a flow take the same, as long as it is there: so they stay in order.
+ *
+ * Context: any but hard interrupts.
+ */
+static inline struct mm_queue *mm_queue_for(struct mm_port *port, struct sk_buff *skb)
 {
-	return netdev_get_tx_queue(q->port->dev, q->index);
+	unsigned int live = READ_ONCE(port->live);
+
+	if (likely(live <= 1))
+		return &port->queue[0];
+	return &port->queue[reciprocal_scale(skb_get_hash(skb), live)];
 }
 
 /* Bytes of a record with a frame of @len */
@@ -275,6 +303,8 @@ extern struct workqueue_struct *mm_wq;
 extern const struct xway_client mm_client;
 u32 mm_ring_kib(void);
 bool mm_ring_kib_fits(u32 kib);
+unsigned int mm_nr_queues(void);
+void mm_set_nr_queues(unsigned int nr);
 
 /* device.c */
 struct mm_port *mm_device_create(const char *id);
@@ -295,6 +325,7 @@ struct mm_port *mm_port_of(struct xway_link *link);
 void mm_port_broken(struct mm_queue *q);
 void mm_port_set_up(struct mm_port *port, bool up);
 void mm_port_set_vifs(struct mm_port *port, u32 vifs);
+void mm_port_set_queues(struct mm_port *port, unsigned int nr);
 void mm_port_set_ring(struct mm_port *port, u32 kib);
 void mm_port_rings(struct mm_port *port, u32 *kib, u32 *peer_kib);
 void mm_port_close(struct mm_port *port);
@@ -314,13 +345,20 @@ void mm_vifs_soon(void);
 bool mm_shade_return(struct mm_port *port, struct sk_buff *skb);
 void mm_shade_resend(struct work_struct *work);
 
+/* queue.c: which queue, on which CPU */
+u16 mm_queue_select(struct net_device *dev, struct sk_buff *skb, struct net_device *sb_dev);
+void mm_queue_poll(struct mm_queue *q);
+void mm_queue_init_poll(struct mm_queue *q);
+void mm_queue_exit_poll(struct mm_queue *q);
+int mm_queues_set(struct net_device *dev, unsigned int nr);
+
 /* tx.c */
 netdev_tx_t mm_tx(struct sk_buff *skb, struct net_device *dev);
 netdev_features_t mm_tx_features(struct sk_buff *skb, struct net_device *dev,
 				 netdev_features_t features);
 void mm_tx_end(struct mm_queue *q);
 bool mm_tx_wake(struct mm_queue *q, struct sk_buff_head *done);
-bool mm_tx_crowded(const struct mm_queue *q);
+bool mm_tx_crowded(const struct mm_port *port);
 bool mm_tx_waiting(const struct mm_queue *q);
 void mm_tx_held(struct work_struct *work);
 void mm_tx_stall(struct work_struct *work);

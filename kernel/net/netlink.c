@@ -27,7 +27,8 @@ int mm_netlink_show(struct xway_link *link, struct sk_buff *skb)
 	    nla_put_u32(skb, XWAY_A_RING_KIB, kib) ||
 	    nla_put_u32(skb, XWAY_A_PEER_RING_KIB, peer_kib) ||
 	    nla_put_u32(skb, XWAY_A_RX_USECS, READ_ONCE(port->queue[0].rx_usecs)) ||
-	    nla_put_u8(skb, XWAY_A_ADAPTIVE_RX, READ_ONCE(port->adaptive)))
+	    nla_put_u8(skb, XWAY_A_ADAPTIVE_RX, READ_ONCE(port->adaptive)) ||
+	    nla_put_u32(skb, XWAY_A_QUEUES, READ_ONCE(port->live)))
 		return -EMSGSIZE;
 	nest = nla_nest_start(skb, XWAY_A_STATS);
 	if (!nest)

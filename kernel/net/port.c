@@ -6,6 +6,7 @@
  * of the end with the lower nonce counts.
  */
 #include <linux/delay.h>
+#include <linux/nospec.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
@@ -72,7 +73,7 @@ static void empty_queue(const struct mm_queue *q)
 	/* Who has seen the peer take packets of vifs has queued his by then. */
 	synchronize_rcu_expedited();
 	local_bh_disable();
-	netif_tx_wake_queue(mm_txq(q));
+	netif_tx_wake_queue(q->txq);
 	local_bh_enable();
 	/* Another thread may have to do that. A discipline that delays packets has them longer. */
 	for (i = 0; i < QUEUE_LOOKS && mm_tx_waiting(q); i++)
@@ -91,9 +92,11 @@ static void let_go(struct mm_queue *q, bool closed)
 	struct mm_words *own = ch->chan.own;
 	bool broken;
 
+	/* Packets take other queues from now on; for those that do not, see empty_queue(). */
+	WRITE_ONCE(port->live, min(port->live, q->index));
 	spin_lock_bh(&q->rx_lock);
 	/* netif_tx_lock() keeps nobody out of a queue without a discipline (noqueue). */
-	__netif_tx_lock(mm_txq(q), smp_processor_id());
+	__netif_tx_lock(q->txq, smp_processor_id());
 	mm_tx_end(q);
 	q->rx = NULL;
 	ring_store_release(&own->stop, MM_STOPPED);	/* after @cons */
@@ -103,7 +106,7 @@ static void let_go(struct mm_queue *q, bool closed)
 	q->broken = false;
 	WRITE_ONCE(q->stalled, false);
 	RCU_INIT_POINTER(ch->chan.peer, NULL);
-	__netif_tx_unlock(mm_txq(q));
+	__netif_tx_unlock(q->txq);
 	spin_unlock_bh(&q->rx_lock);
 	/* The peer's words stay until they are unmapped. */
 	if (broken)
@@ -113,6 +116,21 @@ static void let_go(struct mm_queue *q, bool closed)
 	empty_queue(q);
 	if (!q->index)
 		netif_carrier_off(port->dev);
+}
+
+static bool is_live(const struct mm_queue *q)
+{
+	return q->ch && q->ch->state == MM_LIVE;
+}
+
+/* Use the queues up to the first one that is missing. */
+static void set_live(struct mm_port *port)
+{
+	unsigned int nr = 0;
+
+	while (nr < port->nr_queues && is_live(&port->queue[nr]))
+		nr++;
+	WRITE_ONCE(port->live, nr);
 }
 
 static void go_live(struct mm_queue *q, struct mm_chan *ch, const struct mm_hello *hello)
@@ -125,7 +143,7 @@ static void go_live(struct mm_queue *q, struct mm_chan *ch, const struct mm_hell
 	ch->features = hello->features;
 	q->began = jiffies;
 	spin_lock_bh(&q->rx_lock);
-	__netif_tx_lock(mm_txq(q), smp_processor_id());
+	__netif_tx_lock(q->txq, smp_processor_id());
 	q->ch = ch;
 	q->rx = ch;
 	q->tx = ch;
@@ -136,12 +154,16 @@ static void go_live(struct mm_queue *q, struct mm_chan *ch, const struct mm_hell
 	q->broken = false;
 	q->news = true;
 	WRITE_ONCE(q->stalled, false);
-	__netif_tx_unlock(mm_txq(q));
+	__netif_tx_unlock(q->txq);
 	spin_unlock_bh(&q->rx_lock);
 	mm_add(q, MM_OPENED, 1);
-	netif_tx_wake_queue(mm_txq(q));
-	if (!q->index)
+	netif_tx_wake_queue(q->txq);
+	set_live(q->port);
+	if (!q->index) {
 		netif_carrier_on(dev);
+		/* The others come after it. */
+		mod_delayed_work(xway_core_wq, &q->port->tend, 0);
+	}
 	/* The peer may have written and posted before this. */
 	local_bh_disable();
 	napi_schedule(&q->napi);
@@ -162,10 +184,11 @@ static struct mm_chan *create(struct mm_queue *q)
 		return NULL;
 	ch->queue = q;
 	xway_chan_init(&ch->chan, &mm_client, port->link);
-	/* Where pages are scarce, a smaller ring does. */
+	/* Where pages are scarce, a smaller ring does, or fewer. */
 	for (pages = (port->ring_kib ?: mm_ring_kib()) / MM_PAGE_KIB; pages >= MM_PAGES_MIN;
 	     pages /= 2)
-		if ((pages == MM_PAGES_MIN || xway_link_has_room(port->link, pages, keep)) &&
+		if (((pages == MM_PAGES_MIN && !q->index) ||
+		     xway_link_has_room(port->link, pages, keep)) &&
 		    !xway_chan_create(&ch->chan, pages, ch->ring))
 			break;
 	if (pages < MM_PAGES_MIN) {
@@ -194,18 +217,22 @@ static void say(struct mm_chan *ch, u32 type)
 
 	if (type != XWAY_CTL_CLOSE) {
 		xway_chan_describe(&ch->chan, &msg);
-		hello->features = XWAY_NETIF_F_USO ? MM_FEATURE_USO : 0;
+		hello->features = MM_FEATURE_QUEUES | (XWAY_NETIF_F_USO ? MM_FEATURE_USO : 0);
+		hello->queue = ch->queue->index;
 	}
 	xway_ctl_send(&mm_client, ch->chan.link, &msg);
 }
 
-/* @closed: by the peer. See mm_port_close(). */
+/* @closed: by the peer. See mm_port_close(). The other queues end before the first one. */
 static void end(struct mm_queue *q, bool closed)
 {
 	struct xway_link *link = q->port->link;
 	struct mm_chan *ch = q->ch;
+	unsigned int i;
 
 	lockdep_assert_held(&link->lock);
+	for (i = q->index ? 0 : q->port->max_queues - 1; i; i--)
+		end(&q->port->queue[i], false);
 	if (!ch)
 		return;
 	if (ch->state == MM_LIVE) {
@@ -233,10 +260,9 @@ static void end(struct mm_queue *q, bool closed)
  */
 void mm_port_close(struct mm_port *port)
 {
-	unsigned int i;
-
-	for (i = MM_QUEUES; i--;)
-		end(&port->queue[i], false);
+	/* What comes back meanwhile does not go by another one that ends, too. */
+	WRITE_ONCE(port->live, 0);
+	end(&port->queue[0], false);
 }
 
 /* Take the port's lock, and its link's if it has one: see mmnet.h. */
@@ -277,6 +303,24 @@ static void tend_in(struct mm_port *port, unsigned long wait)
 	queue_delayed_work(xway_core_wq, &port->tend, wait);
 }
 
+/* Is there to be a channel? A peer that has fewer queues declines. */
+static bool is_wanted(const struct mm_queue *q)
+{
+	const struct mm_queue *first = &q->port->queue[0];
+
+	if (!may_begin(q->port))
+		return false;
+	return q == first || (q->index < q->port->nr_queues && is_live(first) &&
+			      first->ch->features & MM_FEATURE_QUEUES);
+}
+
+/* There was no memory, here or there. A device does without other queues until it begins anew. */
+static void retry(struct mm_queue *q)
+{
+	if (!q->index)
+		tend_in(q->port, MM_RETRY);
+}
+
 static void tend(struct mm_queue *q)
 {
 	struct mm_port *port = q->port;
@@ -285,16 +329,16 @@ static void tend(struct mm_queue *q)
 	if (q->ch && READ_ONCE(q->broken)) {
 		end(q, false);
 		tend_in(port, MM_RETRY);
-	} else if (!q->ch && may_begin(port) && wait) {
+	} else if (!q->ch && is_wanted(q) && wait) {
 		/* As the peer ends a channel, what it wrote last may have had this run at once. */
 		tend_in(port, wait);
-	} else if (!q->ch && may_begin(port)) {
+	} else if (!q->ch && is_wanted(q)) {
 		q->ch = create(q);
 		if (q->ch) {
 			q->ch->state = MM_OPENING;
 			say(q->ch, XWAY_CTL_OPEN);
 		} else {
-			tend_in(port, MM_RETRY);
+			retry(q);
 		}
 	}
 }
@@ -306,7 +350,7 @@ void mm_port_tend(struct work_struct *work)
 	unsigned int noio = memalloc_noio_save(), i;
 
 	lock(port);
-	for (i = 0; i < MM_QUEUES && port->link; i++)
+	for (i = 0; i < port->max_queues && port->link; i++)
 		tend(&port->queue[i]);
 	unlock(port);
 	memalloc_noio_restore(noio);
@@ -359,6 +403,28 @@ void mm_port_set_vifs(struct mm_port *port, u32 vifs)
 	port->vifs = vifs;
 	unlock(port);
 	memalloc_noio_restore(noio);
+}
+
+/**
+ * mm_port_set_queues() - use so many queues from now on
+ * @port: the port
+ * @nr: how many
+ *
+ * Context: process, RTNL held; takes the link's lock.
+ */
+void mm_port_set_queues(struct mm_port *port, unsigned int nr)
+{
+	unsigned int noio = memalloc_noio_save(), i;
+
+	lock(port);
+	port->nr_queues = nr;
+	for (i = port->max_queues; i-- > nr && port->link;)
+		end(&port->queue[i], false);
+	if (port->link)
+		set_live(port);
+	unlock(port);
+	memalloc_noio_restore(noio);
+	mod_delayed_work(xway_core_wq, &port->tend, 0);
 }
 
 /**
@@ -431,7 +497,11 @@ static bool fits(const struct xway_ctl *msg)
 /* The queue for which the peer has sent OPEN, or NULL */
 static struct mm_queue *queue_for(struct mm_port *port, const struct xway_ctl *msg)
 {
-	return port && may_begin(port) ? &port->queue[0] : NULL;
+	u32 index = ((const struct mm_hello *)msg->body)->queue;
+
+	if (!port || !may_begin(port) || index >= port->nr_queues)
+		return NULL;
+	return &port->queue[array_index_nospec(index, MM_QUEUES)];
 }
 
 /* The peer has sent OPEN. Return: 0, or the reason to decline. */
@@ -444,7 +514,7 @@ static int accept(struct xway_link *link, const struct xway_ctl *msg)
 		return XWAY_DECLINE_OFF;
 	if (q->ch && (q->ch->state == MM_LIVE || link->nonce < link->peer_nonce))
 		return XWAY_DECLINE_LATER;
-	if (too_soon(q))
+	if (too_soon(q) || (q->index && !is_live(&q->port->queue[0])))
 		return XWAY_DECLINE_LATER;
 	end(q, false);	/* the own OPEN, which the peer declines */
 	ch = create(q);
@@ -470,7 +540,7 @@ static void accepted(struct mm_queue *q, const struct xway_ctl *msg)
 	xway_chan_set_peer_id(&ch->chan, msg);
 	say(ch, XWAY_CTL_CLOSE);
 	end(q, false);
-	tend_in(q->port, MM_RETRY);
+	retry(q);
 }
 
 static struct mm_queue *queue_of(struct xway_chan *chan)
@@ -495,8 +565,10 @@ bool mm_port_ctl(struct xway_link *link, struct xway_chan *chan, const struct xw
 		return true;
 	case XWAY_CTL_DECLINE:
 		end(q, false);
-		if (msg->arg == XWAY_DECLINE_LATER || msg->arg == XWAY_DECLINE_MEMORY)
+		if (msg->arg == XWAY_DECLINE_LATER)
 			tend_in(q->port, MM_RETRY);
+		else if (msg->arg == XWAY_DECLINE_MEMORY)
+			retry(q);
 		return true;
 	case XWAY_CTL_CLOSE:
 		/* The peer keeps its half until we send CLOSE: nothing that it sent is lost. */
@@ -515,8 +587,15 @@ bool mm_port_ctl(struct xway_link *link, struct xway_chan *chan, const struct xw
 bool mm_port_event(struct xway_chan *chan)
 {
 	struct mm_queue *q = queue_of(chan);
-	bool news = READ_ONCE(q->news);
+	bool news;
 
+	if (unlikely(q->index)) {
+		/* A poll by another CPU may set it just now. */
+		news = xchg(&q->news, false);
+		mm_queue_poll(q);
+		return news;
+	}
+	news = READ_ONCE(q->news);
 	WRITE_ONCE(q->news, false);
 	napi_schedule(&q->napi);
 	return news;

@@ -177,6 +177,7 @@ static void take_one(struct mm_queue *q, const struct source *ring, u32 idx,
 	}
 	mm_add(q, MM_RX_PACKETS, 1);
 	mm_add(q, MM_RX_BYTES, rec->len);
+	skb_record_rx_queue(skb, q->index);
 	__skb_queue_tail(list, skb);
 }
 

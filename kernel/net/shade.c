@@ -44,31 +44,34 @@ static bool is_for(const struct mm_pair *p, const struct ethhdr *eth)
 	return is(eth->h_dest, p->peer) && is(eth->h_source, p->own);
 }
 
-/* Does the peer take packets of the pair now? */
-static bool is_ready(const struct mm_pair *p)
+/* Does the peer take a packet of the pair now, by this queue? */
+static bool is_ready(const struct mm_pair *p, const struct mm_queue *queue)
 {
-	const struct mm_queue *queue = &p->port->queue[0];
-
 	/* The device's queue drops what comes before the kernel has seen the carrier. */
 	return READ_ONCE(p->wanted) && (READ_ONCE(p->port->peer_vifs) & BIT(p->peer_vif)) &&
 	       !READ_ONCE(queue->stalled) && netif_carrier_ok(p->port->dev) &&
-	       rcu_access_pointer(mm_txq(queue)->qdisc) != &noop_qdisc;
+	       rcu_access_pointer(queue->txq->qdisc) != &noop_qdisc;
 }
 
-/* The pair with that address of a peer's, for a packet with these addresses; or NULL */
-static const struct mm_pair *pair_with(const struct mm_shade *s, const u8 *peer,
-				       const struct ethhdr *eth)
+/* The queue that the packet takes to the peer with that address, or NULL */
+static const struct mm_queue *queue_to(const struct mm_shade *s, const u8 *peer,
+				       struct sk_buff *skb)
 {
+	const struct ethhdr *eth = (const struct ethhdr *)skb->data;
+	const struct mm_queue *queue;
 	const struct mm_pair *p;
 
 	hash_for_each_possible_rcu(s->pairs, p, near, mm_addr_key(peer))
-		if (ether_addr_equal_unaligned(p->peer, peer) && is_for(p, eth) && is_ready(p))
-			return p;
+		if (ether_addr_equal_unaligned(p->peer, peer) && is_for(p, eth)) {
+			queue = mm_queue_for(p->port, skb);
+			if (is_ready(p, queue))
+				return queue;
+		}
 	return NULL;
 }
 
-/* May the packet go by a peer's device? Return: the pair, or NULL. */
-static const struct mm_pair *pair_for(const struct mm_shade *s, const struct sk_buff *skb)
+/* May the packet go by a peer's device? Return: the queue, or NULL. */
+static const struct mm_queue *queue_for(const struct mm_shade *s, struct sk_buff *skb)
 {
 	static const u8 any[ETH_ALEN];
 	const struct ethhdr *eth = (const struct ethhdr *)skb->data;
@@ -77,13 +80,14 @@ static const struct mm_pair *pair_for(const struct mm_shade *s, const struct sk_
 	    is_multicast_ether_addr(eth->h_dest))
 		return NULL;
 	/* The pair with domain 0 is the last: what a peer does not take goes by the bridge. */
-	return pair_with(s, eth->h_dest, eth) ?: pair_with(s, any, eth);
+	return queue_to(s, eth->h_dest, skb) ?: queue_to(s, any, skb);
 }
 
 /* May a packet wait for room? What domain 0 keeps for guests has a bound. */
 static bool may_wait(const struct mm_shade *s, const struct mm_queue *queue)
 {
-	return !s->vif.domid || !netif_tx_queue_stopped(mm_txq(queue)) || !mm_tx_crowded(queue);
+	return !s->vif.domid || !netif_tx_queue_stopped(queue->txq) ||
+	       !mm_tx_crowded(queue->port);
 }
 
 /* Does the device take the packet as it is? The vif has looked at the rest. */
@@ -119,7 +123,7 @@ static bool nothing_waits(struct Qdisc *q)
  */
 static bool send_now(struct sk_buff *skb, struct net_device *dev, const struct mm_queue *queue)
 {
-	struct netdev_queue *txq = mm_txq(queue);
+	struct netdev_queue *txq = queue->txq;
 	struct Qdisc *q = rcu_dereference_bh(txq->qdisc);
 	bool sent = false;
 
@@ -147,8 +151,7 @@ netdev_tx_t mm_shade_xmit(struct sk_buff *skb, struct net_device *dev)
 {
 	const struct mm_shade *s = mm_shade_of(dev);
 	unsigned int len = skb->len;
-	const struct mm_pair *p = NULL;
-	const struct mm_queue *queue;
+	const struct mm_queue *queue = NULL;
 	int rc;
 
 	if (unlikely(!s)) {
@@ -157,11 +160,10 @@ netdev_tx_t mm_shade_xmit(struct sk_buff *skb, struct net_device *dev)
 	}
 	/* netpoll sends with interrupts off; the doorbell cannot be used then. */
 	if (!irqs_disabled() && !skb_shared(skb) && skb_headlen(skb) >= ETH_HLEN)
-		p = pair_for(s, skb);
-	if (!p)
+		queue = queue_for(s, skb);
+	if (!queue)
 		return s->orig->ndo_start_xmit(skb, dev);
-	skb->dev = p->port->dev;
-	queue = &p->port->queue[0];
+	skb->dev = queue->port->dev;
 	if (likely(send_now(skb, skb->dev, queue))) {
 		count(s, true, len);
 		return NETDEV_TX_OK;
@@ -237,6 +239,7 @@ rx_handler_result_t mm_shade_rx(struct sk_buff **pskb)
 		if (!skb)
 			return RX_HANDLER_CONSUMED;
 		skb->dev = p->shade->dev;
+		skb_set_queue_mapping(skb, 0);	/* the vif has other queues */
 		skb->pkt_type = ether_addr_equal(skb->dev->dev_addr, eth->h_dest) ?
 				PACKET_HOST : PACKET_OTHERHOST;
 		count(p->shade, false, skb->len + ETH_HLEN);
@@ -281,7 +284,7 @@ bool mm_shade_return(struct mm_port *port, struct sk_buff *skb)
 	return false;
 }
 
-/* Work: send what was given back. The peer takes nothing now, so it does not come again. */
+/* Work: send what was given back. That it does not come again and again: may_return() in tx.c. */
 void mm_shade_resend(struct work_struct *work)
 {
 	struct mm_port *port = container_of(work, struct mm_port, resend);

@@ -129,7 +129,7 @@ void mm_tx_end(struct mm_queue *q)
 
 static void queued(const struct mm_queue *q, u32 *packets, u32 *bytes)
 {
-	const struct netdev_queue *txq = mm_txq(q);
+	const struct netdev_queue *txq = q->txq;
 
 	rcu_read_lock_bh();
 	qdisc_qstats_qlen_backlog(rcu_dereference_bh(txq->qdisc), packets, bytes);
@@ -138,16 +138,21 @@ static void queued(const struct mm_queue *q, u32 *packets, u32 *bytes)
 
 /**
  * mm_tx_crowded() - does so much wait that no more should?
- * @q: the queue, whose queue has stopped
+ * @port: the port, of which a queue has stopped
  *
  * Context: any but hard interrupts.
  */
-bool mm_tx_crowded(const struct mm_queue *q)
+bool mm_tx_crowded(const struct mm_port *port)
 {
-	u32 packets, bytes;
+	u32 packets, bytes, all_packets = 0, all_bytes = 0;
+	unsigned int i;
 
-	queued(q, &packets, &bytes);
-	return packets >= MM_WAIT_PACKETS || bytes >= MM_WAIT_BYTES;
+	for (i = 0; i < port->max_queues; i++) {
+		queued(&port->queue[i], &packets, &bytes);
+		all_packets += packets;
+		all_bytes += bytes;
+	}
+	return all_packets >= MM_WAIT_PACKETS || all_bytes >= MM_WAIT_BYTES;
 }
 
 /**
@@ -204,7 +209,7 @@ static void stop_if_full(struct mm_queue *q, struct mm_chan *ch)
 
 	if (!room(q, ch, &bytes) || bytes >= MM_RECORD_MAX)
 		return;
-	netif_tx_stop_queue(mm_txq(q));
+	netif_tx_stop_queue(q->txq);
 	mm_add(q, MM_TX_STOPPED, 1);
 	watch(q);
 	publish(q, ch);
@@ -212,7 +217,7 @@ static void stop_if_full(struct mm_queue *q, struct mm_chan *ch)
 	if (!room(q, ch, &bytes))
 		return;
 	if (bytes >= MM_RECORD_MAX)
-		netif_tx_start_queue(mm_txq(q));
+		netif_tx_start_queue(q->txq);
 	else if (READ_ONCE(peer_of(ch)->lazy))
 		post(q, ch);	/* it waits for more, and no more will come */
 }
@@ -257,7 +262,7 @@ static void free_read(struct mm_queue *q, struct mm_chan *ch)
 void mm_tx_held(struct work_struct *work)
 {
 	struct mm_queue *q = container_of(to_delayed_work(work), struct mm_queue, held_work);
-	struct netdev_queue *txq = mm_txq(q);
+	struct netdev_queue *txq = q->txq;
 	u32 bytes;
 
 	__netif_tx_lock_bh(txq);
@@ -280,7 +285,7 @@ void mm_tx_held(struct work_struct *work)
  */
 bool mm_tx_wake(struct mm_queue *q, struct sk_buff_head *done)
 {
-	struct netdev_queue *txq = mm_txq(q);
+	struct netdev_queue *txq = q->txq;
 	bool woken = false;
 	u32 bytes, enough;
 
@@ -338,7 +343,7 @@ static void stall(struct mm_queue *q)
 void mm_tx_stall(struct work_struct *work)
 {
 	struct mm_queue *q = container_of(to_delayed_work(work), struct mm_queue, stall);
-	struct netdev_queue *txq = mm_txq(q);
+	struct netdev_queue *txq = q->txq;
 	u32 packets, bytes;
 
 	__netif_tx_lock_bh(txq);
@@ -389,21 +394,35 @@ static bool put(struct mm_queue *q, struct mm_chan *ch, const struct sk_buff *sk
 	return true;
 }
 
+/*
+ * May a packet go back to its vif, which looks for a way again? Not if it came by a queue that it
+ * would not take by itself, but by a filter at the device (skbedit): it might come again and again.
+ */
+static bool may_return(struct mm_port *port, const struct mm_queue *q, struct sk_buff *skb)
+{
+	if (q->stalled)
+		return q == mm_queue_for(port, skb);
+	/* A queue that ends has it until it is empty. */
+	return READ_ONCE(q->ch) || !READ_ONCE(port->live);
+}
+
 /* ndo_start_xmit */
 netdev_tx_t mm_tx(struct sk_buff *skb, struct net_device *dev)
 {
 	struct mm_port *port = netdev_priv(dev);
 	struct mm_queue *q = &port->queue[skb_get_queue_mapping(skb)];
-	struct mm_chan *ch = likely(!q->stalled) ? q->tx : NULL;
+	struct mm_chan *ch;
 	u32 left = 0;
 
+	OPTIMIZER_HIDE_VAR(q);	/* or it is computed again for each use */
+	ch = likely(!q->stalled) ? q->tx : NULL;
 	if (likely(ch && put(q, ch, skb, &left))) {
 		mm_add(q, MM_TX_PACKETS, 1);
 		mm_add(q, MM_TX_BYTES, skb->len);
 		skb_tx_timestamp(skb);
 		if (!mm_held_add(q, skb))
 			dev_consume_skb_any(skb);
-	} else if (ch || !mm_shade_return(port, skb)) {
+	} else if (ch || !may_return(port, q, skb) || !mm_shade_return(port, skb)) {
 		mm_add(q, MM_TX_DROPPED, 1);
 		dev_kfree_skb_any(skb);
 	}
@@ -412,7 +431,7 @@ netdev_tx_t mm_tx(struct sk_buff *skb, struct net_device *dev)
 	if (unlikely(left < MM_RECORD_MAX))
 		stop_if_full(q, ch);
 	/* What comes at once travels together. */
-	if (!netdev_xmit_more() || netif_tx_queue_stopped(mm_txq(q)))
+	if (!netdev_xmit_more() || netif_tx_queue_stopped(q->txq))
 		publish(q, ch);
 	if (unlikely(!skb_queue_empty(&q->held)))
 		free_read(q, ch);

@@ -179,6 +179,7 @@ static void put_net(struct nlmsghdr *nlh)
 	mnl_attr_put_u32(nlh, XWAY_A_PEER_RING_KIB, 128);
 	mnl_attr_put_u32(nlh, XWAY_A_RX_USECS, 50);
 	mnl_attr_put_u8(nlh, XWAY_A_ADAPTIVE_RX, 1);
+	mnl_attr_put_u32(nlh, XWAY_A_QUEUES, 2);
 	mnl_attr_put_strz(nlh, XWAY_A_STATE, "waiting");
 	put_stats(nlh, false);
 	mnl_attr_nest_end(nlh, nest);

@@ -265,7 +265,8 @@ def test_net(xway):
     assert xway("net", FAKE_NET=1).stdout.startswith(
         "mm0: to xen:7, waiting\n    carries packets of: eth0 eth1\n"
         "    addresses of the peer: 10.0.0.2 fd00::2/64\n"
-        "    rings: 512 KiB to the peer, 128 KiB from it; waits 50 us for more packets (adaptive)\n"
+        "    rings: 512 KiB to the peer, 128 KiB from it, in each of 2 queues;"
+        " waits 50 us for more packets (adaptive)\n"
     )
     assert json.loads(xway("net", "-j", FAKE_NET=1).stdout) == [
         {
@@ -275,6 +276,7 @@ def test_net(xway):
             "peer_ring_kib": 128,
             "rx_usecs": 50,
             "adaptive_rx": True,
+            "queues": 2,
             "peer": "xen:7",
             "addresses": ["10.0.0.2", "fd00::2/64"],
             "state": "waiting",

@@ -26,7 +26,9 @@ from tests.mmnet import (
     net,
     own,
     serving,
+    shaded,
     statistics,
+    takes,
 )
 from tests.traffic import LINUX_7, Ends, linked, until
 
@@ -111,21 +113,6 @@ def test_saved(machine: Machine, ends: Ends) -> None:
 def by_netfront(dom0: Guest) -> int:
     """Return the bytes that domain 0 got from all guests by their vifs."""
     return sum(map(int, dom0.run("cat /sys/class/net/vif*.0/statistics/rx_bytes").stdout.split()))
-
-
-@contextmanager
-def shaded(machine: Machine, ends: Ends) -> Iterator[None]:
-    """Have the packets of both vifs go by shared memory, with no address or route of mm0."""
-    guests = (ends.active, ends.passive)
-    with allowed(machine.dom0, NET_ALONE), loaded(*guests):
-        for guest in guests:
-            until(lambda guest=guest: takes(guest), f"mm0 in the shade of eth0 in {guest.name}")
-        yield
-
-
-def takes(guest: Guest) -> bool:
-    """Return whether the packets of the guest's vif go by mm0."""
-    return any(one["vifs"] == "eth0" and one["state"] == "up" for one in net(guest))
 
 
 def test_shade(machine: Machine, ends: Ends) -> None:

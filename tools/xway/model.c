@@ -35,6 +35,7 @@ static const struct {
 	[XWAY_A_PEER_RING_KIB] = { KIND_UINT, "peer_ring_kib" },
 	[XWAY_A_RX_USECS] = { KIND_UINT, "rx_usecs" },
 	[XWAY_A_ADAPTIVE_RX] = { KIND_BOOL, "adaptive_rx" },
+	[XWAY_A_QUEUES] = { KIND_UINT, "queues" },
 	[XWAY_A_PEER_NAME] = { KIND_STRING, "peer" },
 	[XWAY_A_PEER_STATE] = { KIND_STRING, "state" },
 	[XWAY_A_PEER_ADDR] = { KIND_NETS, "addresses" },

@@ -31,6 +31,7 @@ static void print_rings(const json_t *device)
 	json_int_t kib = json_integer_value(json_object_get(device, "ring_kib"));
 	json_int_t peer_kib = json_integer_value(json_object_get(device, "peer_ring_kib"));
 	json_int_t usecs = json_integer_value(json_object_get(device, "rx_usecs"));
+	json_int_t queues = json_integer_value(json_object_get(device, "queues"));
 	bool adaptive = json_is_true(json_object_get(device, "adaptive_rx"));
 
 	if (!kib)
@@ -38,6 +39,8 @@ static void print_rings(const json_t *device)
 	printf("    rings: %" JSON_INTEGER_FORMAT " KiB to the peer", kib);
 	if (peer_kib)
 		printf(", %" JSON_INTEGER_FORMAT " KiB from it", peer_kib);
+	if (queues > 1)
+		printf(", in each of %" JSON_INTEGER_FORMAT " queues", queues);
 	if (usecs || adaptive)
 		printf("; waits %" JSON_INTEGER_FORMAT " us for more packets%s", usecs,
 		       adaptive ? " (adaptive)" : "");

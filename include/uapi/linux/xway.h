@@ -50,6 +50,7 @@
  *       XWAY_A_RX_USECS		u32, microseconds that this end waits for more
  *				packets (net)
  *       XWAY_A_ADAPTIVE_RX	u8, whether the kernel chooses them (net)
+ *       XWAY_A_QUEUES		u32, queues that are used now (net)
  *       XWAY_A_STATS		nested, see XWAY_CMD_GET_STATS
  *
  * XWAY_CMD_GET_STATS (do): totals since the module was loaded
@@ -192,6 +193,7 @@ enum xway_attr {
 	XWAY_A_PEER_RING_KIB,
 	XWAY_A_RX_USECS,
 	XWAY_A_ADAPTIVE_RX,
+	XWAY_A_QUEUES,
 	__XWAY_A_MAX
 };
 

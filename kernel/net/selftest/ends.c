@@ -9,7 +9,7 @@
 #define PATIENCE (5 * HZ)
 
 struct mm_port *port[2];
-u32 arrived[2], wrong[2];
+u32 arrived[2], wrong[2], flow;
 static u32 sent[2];
 static bool registered;
 
@@ -63,6 +63,8 @@ bool send_of(int which, u32 len, struct sock *sk)
 		*(u8 *)skb_put(skb, 1) = byte_at(len, i);
 	skb_reset_network_header(skb);
 	dev_hard_header(skb, dev, PROTOCOL, dev->broadcast, NULL, len);
+	if (flow)
+		skb_set_hash(skb, flow, PKT_HASH_TYPE_L4);
 	if (sk && sk_fullsock(sk)) {
 		skb_set_owner_w(skb, sk);
 	} else if (sk) {
@@ -88,11 +90,17 @@ u64 count(int which, enum mm_count what)
 /* Let an end's device look at the ring. */
 void poll(int which)
 {
+	unsigned int i;
+
 	look(which);
-	local_bh_disable();
-	napi_schedule(&queue(which)->napi);
-	local_bh_enable();
-	napi_synchronize(&queue(which)->napi);
+	for (i = 0; i < MM_QUEUES; i++) {
+		struct napi_struct *napi = &port[which]->queue[i].napi;
+
+		local_bh_disable();
+		napi_schedule(napi);
+		local_bh_enable();
+		napi_synchronize(napi);
+	}
 	flush_workqueue(xway_core_wq);
 }
 
@@ -133,6 +141,7 @@ static bool begin(void)
 	memset(sent, 0, sizeof(sent));
 	EXPECT(!xway_client_register(&mm_client));
 	registered = true;
+	mm_set_nr_queues(MM_QUEUES);
 	/* Nobody else knows these links, so nobody calls at once. */
 	for (i = 0; i < 2; i++)
 		mm_client.policy(&end(i)->pub, "");
@@ -150,6 +159,7 @@ static bool begin(void)
 	for (i = 0; i < 2; i++) {
 		/* IPv6 leaves a device with so small an MTU alone. It would send by itself. */
 		err = dev_set_mtu(port[i]->dev, ETH_MIN_MTU) ?: err;
+		err = mm_queues_set(port[i]->dev, 1) ?: err;
 		err = dev_open(port[i]->dev, NULL) ?: err;
 	}
 	rtnl_unlock();
@@ -175,6 +185,7 @@ void ends_end(void)
 	if (!registered)
 		return;
 	registered = false;
+	mm_set_nr_queues(1);
 	xway_client_unregister(&mm_client);
 	mm_ports_exit();
 	if (port[P] && port[A])

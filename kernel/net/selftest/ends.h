@@ -9,8 +9,10 @@
 
 extern const struct xway_test frames_tests[];
 extern const struct xway_test lies_tests[];
+extern const struct xway_test queues_tests[];
 
 extern struct mm_port *port[2];	/* by P and A, see fake.h */
+extern u32 flow;	/* of what is sent, or 0 */
 extern u32 arrived[2], wrong[2];	/* frames of a known content, by where they came */
 
 /* The first queue of an end's device */

@@ -6,6 +6,7 @@
 static const struct xway_test *const subjects[] = {
 	frames_tests,
 	lies_tests,
+	queues_tests,
 	NULL
 };
 
