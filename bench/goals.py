@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.pair import NETFRONT, XWAY
+from bench.pair import MMNET, NETFRONT, XWAY
 from bench.results import ABSENT, CALL, CALLS, LOADED, MANY, UNEVEN, size_text
 
 INSTRUCTIONS, WALL = "instructions", "wall"
@@ -92,6 +92,11 @@ def _both(figures: Figures) -> Iterator[Row]:
 
 def _packets(figures: Figures, request: float) -> Iterator[Row]:
     """Yield the goals of MMNet. request: the most time that one may take, in terms of netfront's."""
+    for other, bound in ((NETFRONT, 2.7), ("loopback", 0.85)):
+        found = figures.ratios("stream", MMNET, other, (65536,))
+        yield Row(f"stream of 64 KiB by MMNet, of {other}", bound, True, found)
+    found = figures.ratios("rr", MMNET, NETFRONT, most=SHORT)
+    yield Row("request/response up to 16 KiB by MMNet, time, of netfront", request, False, found)
     found = figures.times("sockperf ping-pong, UDP")
     yield Row("datagrams by MMNet, of netfront", 3, True, figures.gains("UDP, "))
     yield Row("request/response of UDP by MMNet, time, of netfront", request, False, found)

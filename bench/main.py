@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench import apps, connections, disks, micro, packets, programs
-from bench.pair import EVERYTHING, HOST, NETFRONT, XWAY, Pair, each
+from bench.pair import EVERYTHING, HOST, MMNET, NETFRONT, XWAY, Pair, each
 from bench.results import Results
 from rig import debian, host, machine, qemu
 from rig.errors import RigError
@@ -170,11 +170,14 @@ def measure(pair: Pair, plan: micro.Plan, results: Results, arguments: argparse.
             _measure_apps(pair, plan, chosen, results, arguments)
         return
     _measure_sockets(pair, tests, plan, results, arguments)
-    tests.stop()
     if not arguments.no_apps:
         kinds = list(apps.FULL_APPS.values()) if arguments.full else list(apps.APPS)
         _measure_apps(pair, plan, kinds, results, arguments)
     pair.join()  # not before: what was measured until now had no such devices
+    for number in range(plan.rounds):
+        for line in tests.round(MMNET):
+            arguments.say(f"round {number + 1}/{plan.rounds}  {line}")
+    tests.stop()
     kinds = [*packets.KINDS, *(disks.DISKS.values() if pair.machine.config.programs == "compat" else ())]
     _measure_apps(pair, plan, kinds, results, arguments)
     pair.part()
@@ -202,7 +205,7 @@ def _measure_all(arguments: argparse.Namespace) -> Results:
         arguments.say(f"Xen is up with two {config.type} guests ({rig.accel}, {config.clock} clock)")
         pair = Pair(rig)
         others = Others(_emulator(rig))
-        results = Results(_about(rig, plan), micro.PATHS, problems=pair.problems)
+        results = Results(_about(rig, plan), micro.ALL, problems=pair.problems)
         try:
             measure(pair, plan, results, arguments)
         except (RigError, KeyboardInterrupt) as error:

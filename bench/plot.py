@@ -26,13 +26,14 @@ STYLES: dict[str, dict[str, Any]] = {
     NETFRONT: {"color": "#1b65a6", "marker": "s", "lw": 2.0, "ms": 6, "zorder": 5},
     "unix": {"color": "#2a9d6f", "marker": "^", "lw": 1.5, "ms": 6, "zorder": 4},
     "loopback": {"color": "#8a63b8", "marker": "D", "lw": 1.5, "ms": 5, "zorder": 3},
+    MMNET: {"color": "#8c5a2b", "marker": "P", "lw": 1.5, "ms": 6, "zorder": 4},
     "libvchan": {"color": "#e0962b", "marker": "v", "lw": 1.5, "ms": 6, "zorder": 2},
     "memcpy": {"color": "#8a94a0", "marker": ".", "lw": 1.2, "ls": (0, (3, 2)), "ms": 6, "zorder": 1},
 }
 # What is drawn as bars, by what netfront is compared with
 BARS = {
     XWAY: ("Applications over XWAY's sockets", STYLES[XWAY]["color"]),
-    MMNET: ("What sockets do not carry, by MMNet", "#7b4b94"),
+    MMNET: ("What sockets do not carry, by MMNet", STYLES[MMNET]["color"]),
 }
 TIMES = "\N{MULTIPLICATION SIGN}"
 WIDTH = 12.0  # inches
@@ -42,6 +43,7 @@ NAMES = {
     NETFRONT: "TCP over netfront, guest to guest",
     "unix": "UNIX socket, one guest",
     "loopback": "TCP loopback, one guest",
+    MMNET: "TCP over MMNet, guest to guest",
     "libvchan": "libvchan, guest to guest (not sockets)",
     "memcpy": "a copy in memory, one guest",
 }
