@@ -259,6 +259,7 @@ TESTED = [
         "\t\t\t__virtio16_to_cpu(true, hdr->csum_offset)) && (",
         "lies_checksums",
     ),
+    Fault("a queue that is not used", "net/port.c", " || index >= port->nr_queues", "", "queues_lies"),
     Fault(
         "channels begin as often as the peer likes",
         "net/port.c",
