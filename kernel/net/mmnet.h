@@ -150,6 +150,8 @@ enum mm_count {
  *	are there as long as it is.
  * @stalled: the peer has read too little for long, so packets go another way; read for each
  *	packet that leaves a vif, written under the tx lock
+ * @emptied: the channel is about to end: what waits here goes another way; written under the
+ *	tx lock, or by let_go()
  * @broken: the peer has broken the rules of the channel
  * @ch: the channel, or NULL; under the link's lock
  * @began: when the last channel began, in jiffies; under the link's lock
@@ -184,6 +186,7 @@ struct mm_queue {
 	struct netdev_queue *txq;
 	unsigned int index;
 	bool stalled;
+	bool emptied;
 	bool broken;
 	struct mm_chan *ch;
 	unsigned long began;

@@ -98,6 +98,7 @@ static void let_go(struct mm_queue *q, bool closed)
 	/* netif_tx_lock() keeps nobody out of a queue without a discipline (noqueue). */
 	__netif_tx_lock(q->txq, smp_processor_id());
 	mm_tx_end(q);
+	q->emptied = true;
 	q->rx = NULL;
 	ring_store_release(&own->stop, MM_STOPPED);	/* after @cons */
 	if (!q->index)
@@ -114,6 +115,7 @@ static void let_go(struct mm_queue *q, bool closed)
 	else if (closed || has_stopped(port->link, peer))
 		mm_rx_back(q, ring_load(&peer->cons));
 	empty_queue(q);
+	WRITE_ONCE(q->emptied, false);
 	if (!q->index)
 		netif_carrier_off(port->dev);
 }

@@ -402,8 +402,7 @@ static bool may_return(struct mm_port *port, const struct mm_queue *q, struct sk
 {
 	if (q->stalled)
 		return q == mm_queue_for(port, skb);
-	/* A queue that ends has it until it is empty. */
-	return READ_ONCE(q->ch) || !READ_ONCE(port->live);
+	return READ_ONCE(q->emptied) || !READ_ONCE(port->live);
 }
 
 /* ndo_start_xmit */
