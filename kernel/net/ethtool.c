@@ -83,8 +83,13 @@ static int get_coalesce(struct net_device *dev, struct ethtool_coalesce *c,
 	return 0;
 }
 
-/* Each queue would choose the time of all. */
 #define NO_ADAPTIVE "adaptive-rx with several queues needs Linux 6.13 or later"
+
+/* Would each queue choose the time of all? */
+static bool adapts_all(bool adaptive, unsigned int nr_queues)
+{
+	return adaptive && nr_queues > 1 && !XWAY_NAPI_DEFERS_EACH;
+}
 
 static int set_coalesce(struct net_device *dev, struct ethtool_coalesce *c,
 			struct kernel_ethtool_coalesce *kernel, struct netlink_ext_ack *extack)
@@ -99,7 +104,7 @@ static int set_coalesce(struct net_device *dev, struct ethtool_coalesce *c,
 		NL_SET_ERR_MSG_MOD(extack, "adaptive-rx needs a kernel with CONFIG_DIMLIB");
 		return -EOPNOTSUPP;
 	}
-	if (c->use_adaptive_rx_coalesce && port->nr_queues > 1 && !XWAY_NAPI_DEFERS_EACH) {
+	if (adapts_all(c->use_adaptive_rx_coalesce, port->nr_queues)) {
 		NL_SET_ERR_MSG_MOD(extack, NO_ADAPTIVE);
 		return -EOPNOTSUPP;
 	}
@@ -151,7 +156,7 @@ static int set_channels(struct net_device *dev, struct ethtool_channels *channel
 {
 	const struct mm_port *port = netdev_priv(dev);
 
-	if (channels->combined_count > 1 && port->adaptive && !XWAY_NAPI_DEFERS_EACH) {
+	if (adapts_all(port->adaptive, channels->combined_count)) {
 		netdev_err(dev, NO_ADAPTIVE "\n");
 		return -EOPNOTSUPP;
 	}

@@ -137,7 +137,6 @@ static void set_live(struct mm_port *port)
 
 static void go_live(struct mm_queue *q, struct mm_chan *ch, const struct mm_hello *hello)
 {
-	struct net_device *dev = q->port->dev;
 	struct mm_words *own = ch->chan.own;
 
 	ch->state = MM_LIVE;
@@ -162,7 +161,7 @@ static void go_live(struct mm_queue *q, struct mm_chan *ch, const struct mm_hell
 	netif_tx_wake_queue(q->txq);
 	set_live(q->port);
 	if (!q->index) {
-		netif_carrier_on(dev);
+		netif_carrier_on(q->port->dev);
 		/* The others come after it. */
 		mod_delayed_work(xway_core_wq, &q->port->tend, 0);
 	}
